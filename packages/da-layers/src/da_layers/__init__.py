@@ -1,0 +1,37 @@
+"""Layers, losses and models as objects with `forward` and `backward`."""
+
+from .__about__ import __version__ as __version__
+from ._calls import observe as observe
+from ._layer import Layer as Layer
+from ._variable import Buffer as Buffer
+from ._variable import Key as Key
+from ._variable import Param as Param
+from ._variable import Variable as Variable
+from ._walk import children as children
+from ._walk import has_attributes as has_attributes
+from ._walk import walk as walk
+from .layers._activations import GELU as GELU
+from .layers._activations import ReLU as ReLU
+from .layers._activations import Sigmoid as Sigmoid
+from .layers._activations import Tanh as Tanh
+from .layers._attention import MultiHeadAttention as MultiHeadAttention
+from .layers._auto import AutoLayer as AutoLayer
+from .layers._batch_norm import BatchNorm as BatchNorm
+from .layers._containers import Residual as Residual
+from .layers._containers import Sequential as Sequential
+from .layers._conv import Conv2D as Conv2D
+from .layers._dense import Dense as Dense
+from .layers._dropout import Dropout as Dropout
+from .layers._group_norm import GroupNorm as GroupNorm
+from .layers._group_norm import InstanceNorm as InstanceNorm
+from .layers._layer_norm import LayerNorm as LayerNorm
+from .layers._positions import SinusoidalPositions as SinusoidalPositions
+from .layers._shape import Flatten as Flatten
+from .layers._shape import GlobalAveragePool as GlobalAveragePool
+from .layers._transformer_block import TransformerBlock as TransformerBlock
+from .losses._loss import Loss as Loss
+from .losses._mse import MSE as MSE
+from .losses._softmax_cross_entropy import SoftmaxCrossEntropy as SoftmaxCrossEntropy
+from .models._cnn import cnn as cnn
+from .models._mlp import mlp as mlp
+from .models._transformer_encoder import transformer_encoder as transformer_encoder

@@ -1,0 +1,116 @@
+"""Which layer is running: names the layer in errors, and tells one pass through a model from the next."""
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ._walk import walk
+
+Observer = Callable[[str, str, Any], None]
+
+
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.forward_passes = 0
+        self.observer: Observer | None = None
+
+
+running = _Running()
+
+
+def path_of(part: Any) -> str:
+    """The path of `part` in the outermost object that is running now; "" for that object itself."""
+    root = running.stack[0] if running.stack else part
+    return next((path for path, found in walk(root) if found is part), "")
+
+
+def label_of(part: Any) -> str:
+    """Path and class, for messages: `layers.0 (Dense)`."""
+    path = path_of(part)
+    return f"{path} ({type(part).__name__})" if path else type(part).__name__
+
+
+@contextmanager
+def observe(observer: Observer) -> Iterator[None]:
+    """Calls `observer(label, direction, output)` after each layer's forward and backward, inner layers first.
+
+    Args:
+        observer: takes the layer's label (`layers.0 (Dense)`), "forward" or "backward", and what the call returned.
+    """
+    before, running.observer = running.observer, observer
+    try:
+        yield
+    finally:
+        running.observer = before
+
+
+def track_methods(cls: type) -> None:
+    """Tracks the forward and backward that `cls` itself writes."""
+    for direction in ("forward", "backward"):
+        if direction in cls.__dict__:
+            setattr(cls, direction, _track(cls.__dict__[direction], direction))
+
+
+def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
+    """Wraps forward or backward so that errors carry the object's path and observers see the output."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not running.stack and direction == "forward":
+            running.forward_passes += 1
+        running.stack.append(self)
+        try:
+            output = method(self, *args, **kwargs)
+            if running.observer is not None:
+                running.observer(label_of(self), direction, output)
+        except Exception as error:
+            _name_layer(error, self, direction)
+            raise
+        finally:
+            running.stack.pop()
+        return output
+
+    return call
+
+
+def _name_layer(error: Exception, layer: Any, direction: str) -> None:
+    if getattr(error, "da_layer", None) is None:
+        label = label_of(layer)
+        error.da_layer = label  # type: ignore[attr-defined]
+        if label not in str(error):
+            error.add_note(f"In {label}, {direction}.")
+
+
+class Keeps:
+    """What forward keeps for backward, on a stack of the object's own.
+
+    A layer used twice in one pass keeps two entries, and backward takes the last first. The first forward of a new
+    pass drops what an earlier pass left, so forwards without a backward do not add up.
+    """
+
+    def keep(self, *values: Any) -> None:
+        """Puts `values` on the stack, for `take` in backward."""
+        if self.__dict__.get("_kept_in") != running.forward_passes:
+            self._kept: list[tuple[Any, ...]] = []
+            self._kept_in = running.forward_passes
+        self._kept.append(values)
+
+    def take(self) -> tuple[Any, ...]:
+        """Takes the last entry from the stack.
+
+        Raises:
+            RuntimeError: there is none, because no training forward came before.
+        """
+        if not self.__dict__.get("_kept"):
+            raise RuntimeError(
+                f"{label_of(self)}: backward needs a forward(..., training=True) before it, one for each backward, "
+                f"in the same pass through the model. Received: backward with nothing kept"
+            )
+        return self._kept.pop()
+
+    def forget(self) -> None:
+        """Empties the stack."""
+        self.__dict__.pop("_kept", None)

@@ -1,0 +1,96 @@
+"""The layer contract."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ._calls import Keeps, label_of, track_methods
+from ._variable import Param, Variable
+from ._walk import walk
+
+
+class Layer(Keeps):
+    """An object with `forward` and `backward`.
+
+    A subclass writes both. Variables and sub-layers are attributes, or sit in lists, tuples and dicts, under any
+    name. What `forward(x, training=True)` needs later it hands to `self.keep(...)`; `backward` gets it back from
+    `self.take()`, adds to the gradient of each Param with `add_grad`, and returns the gradient of its input.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from da_layers import Layer, Param
+        >>> class Scale(Layer):
+        ...     def __init__(self, n):
+        ...         self.factor = Param(jnp.ones(n), role="scale")
+        ...     def forward(self, x, training=False):
+        ...         if training:
+        ...             self.keep(x)
+        ...         return x * self.factor.value
+        ...     def backward(self, g):
+        ...         (x,) = self.take()
+        ...         self.factor.add_grad((g * x).sum(0))
+        ...         return g * self.factor.value
+        >>> layer = Scale(2)
+        >>> layer.forward(jnp.array([[1.0, 2.0]]), training=True).tolist()
+        [[1.0, 2.0]]
+        >>> layer.backward(jnp.array([[1.0, 1.0]])).tolist(), layer.factor.grad.tolist()
+        ([[1.0, 1.0]], [1.0, 2.0])
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        track_methods(cls)
+
+    def forward(self, x: Any, training: bool = False) -> Any:
+        """The output for `x`; with `training=True` it keeps what `backward` needs."""
+        raise NotImplementedError(f"{type(self).__name__} must write forward(x, training=False)")
+
+    def backward(self, g: Any) -> Any:
+        """The gradient of the input, from the gradient `g` of the output; adds to the gradients of the Params."""
+        raise NotImplementedError(f"{type(self).__name__} must write backward(g)")
+
+    def variables(self) -> dict[str, Variable]:
+        """Every Variable by its path (`layers.0.weight`), a shared one once; sets each one's `name`."""
+        found = {path: part for path, part in walk(self) if isinstance(part, Variable)}
+        for path, variable in found.items():
+            variable.name = path
+        return found
+
+    def params(self) -> list[Param]:
+        """Every Param once, frozen ones included, in the order of `variables`."""
+        return [variable for variable in self.variables().values() if isinstance(variable, Param)]
+
+    def layers_by_path(self) -> dict[str, "Layer"]:
+        """This layer (path "") and every layer below it, by path, a shared one once."""
+        return {path: part for path, part in walk(self) if isinstance(part, Layer)}
+
+    def state_dict(self) -> dict[str, jax.Array]:
+        """The value of every Variable by its path."""
+        return {path: variable.value for path, variable in self.variables().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Sets every Variable to the value that `state` has under its path; all or none.
+
+        Raises:
+            ValueError: a path is missing or not known, or a value has another shape.
+        """
+        variables = self.variables()
+        wrong = [f"missing {path}" for path in variables if path not in state]
+        wrong += [f"unknown {path}" for path in state if path not in variables]
+        wrong += [
+            f"{path} of shape {jnp.shape(state[path])} instead of {variable.value.shape}"
+            for path, variable in variables.items()
+            if path in state and jnp.shape(state[path]) != variable.value.shape
+        ]
+        if wrong:
+            raise ValueError(f"state must hold a value for each variable of the model. Received: {'; '.join(wrong)}")
+        for path, variable in variables.items():
+            variable.value = state[path]
+
+    def require(self, condition: bool, requirement: str, **received: Any) -> None:
+        """Raises a ValueError with this layer's path, the requirement and what came, unless `condition` holds."""
+        if not condition:
+            came = ", ".join(f"{name.replace('__', '.')}={value}" for name, value in received.items())
+            raise ValueError(f"{label_of(self)}: {requirement}. Received: {came}")

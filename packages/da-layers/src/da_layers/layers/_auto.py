@@ -1,0 +1,54 @@
+"""AutoLayer: a layer that writes its forward only."""
+
+from typing import Any
+
+import jax
+
+from .._layer import Layer
+from .._variable import Param
+from .._walk import walk
+
+
+class AutoLayer(Layer):
+    """A layer that gives a pure function of its input and its Params; `jax.vjp` gives the backward.
+
+    A subclass writes `function(values, x)`, where `values` holds the value of each of the layer's own Params under
+    its path (the attribute's name). The function must not touch the layer's state.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from da_layers import AutoLayer, Param
+        >>> class Swish(AutoLayer):
+        ...     def __init__(self):
+        ...         self.beta = Param(1.0, role="scale")
+        ...     def function(self, values, x):
+        ...         return x * jax.nn.sigmoid(values["beta"] * x)
+        >>> layer = Swish()
+        >>> y = layer.forward(jnp.array([0.0, 1.0]), training=True)
+        >>> layer.backward(jnp.ones(2)).round(3).tolist()
+        [0.5, 0.928]
+    """
+
+    def function(self, values: dict[str, jax.Array], x: Any) -> Any:
+        """The output for the Params' `values` and the input x."""
+        raise NotImplementedError(f"{type(self).__name__} must write function(values, x)")
+
+    def forward(self, x: Any, training: bool = False) -> Any:
+        """function(values, x) at the Params' present values."""
+        values = {path: param.value for path, param in self._params_by_path().items()}
+        if not training:
+            return self.function(values, x)
+        y, pullback = jax.vjp(self.function, values, x)
+        self.keep(pullback)
+        return y
+
+    def backward(self, g: Any) -> Any:
+        """The vector-Jacobian product of the last forward."""
+        (pullback,) = self.take()
+        g_values, gx = pullback(g)
+        for path, param in self._params_by_path().items():
+            param.add_grad(g_values[path])
+        return gx
+
+    def _params_by_path(self) -> dict[str, Any]:
+        return {path: part for path, part in walk(self) if isinstance(part, Param)}

@@ -1,0 +1,85 @@
+"""Dense: an affine map of the last axis."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._layer import Layer
+from .._variable import Param
+
+
+class Dense(Layer):
+    """An affine map of the last axis.
+
+    y = x W + b
+
+    Weights start at normal(0, 1) * sqrt(2 / n_in) (He et al. 2015, section 2.2), biases at zero.
+
+    Args:
+        n_in: size of the input's last axis.
+        n_out: size of the output's last axis.
+        key: random key for the weights.
+        bias: False leaves b out.
+
+    Raises:
+        ValueError: a size below 1, or an input whose last axis is not n_in or whose dtype is not a float.
+
+    Example:
+        >>> import jax
+        >>> Dense(3, 2, jax.random.key(0)).forward(jax.numpy.ones((4, 3))).shape
+        (4, 2)
+    """
+
+    def __init__(self, n_in: int, n_out: int, key: jax.Array, bias: bool = True) -> None:
+        self.require(n_in >= 1 and n_out >= 1, "sizes must be 1 or more", n_in=n_in, n_out=n_out)
+        self.n_in, self.n_out = n_in, n_out
+        self.weight = Param(jax.random.normal(key, (n_in, n_out)) * math.sqrt(2 / n_in))
+        self.bias = Param(jnp.zeros(n_out), role="bias") if bias else None
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        """Maps x (..., n_in), float, to (..., n_out)."""
+        self.require(
+            x.ndim >= 1 and x.shape[-1] == self.n_in, f"x must have shape (..., {self.n_in})", x__shape=x.shape
+        )
+        self.require(jnp.issubdtype(x.dtype, jnp.floating), "x must be of a float dtype", x__dtype=x.dtype)
+        if training:
+            self.keep(x)
+        if self.bias is None:
+            return _product(x, self.weight.value)
+        return _affine(x, self.weight.value, self.bias.value)
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        """Maps the gradient (..., n_out) to the input's (..., n_in); adds to weight and bias."""
+        (x,) = self.take()
+        if self.bias is None:
+            gx, g_weight = _product_backward(x, self.weight.value, g)
+        else:
+            gx, g_weight, g_bias = _affine_backward(x, self.weight.value, g)
+            self.bias.add_grad(g_bias)
+        self.weight.add_grad(g_weight)
+        return gx
+
+
+@jax.jit
+def _product(x: jax.Array, weight: jax.Array) -> jax.Array:
+    return lax.dot_general(x, weight, (((x.ndim - 1,), (0,)), ((), ())))
+
+
+@jax.jit
+def _affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
+    return _product(x, weight) + bias
+
+
+@jax.jit
+def _product_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
+    rows = tuple(range(x.ndim - 1))
+    g_input = lax.dot_general(g, weight, (((g.ndim - 1,), (1,)), ((), ())))
+    g_weight = lax.dot_general(x, g, ((rows, rows), ((), ())))
+    return g_input, g_weight
+
+
+@jax.jit
+def _affine_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return *_product_backward(x, weight, g), g.sum(tuple(range(g.ndim - 1)))

@@ -1,0 +1,62 @@
+"""Layers that change the shape only, or reduce it."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from .._layer import Layer
+
+
+class Flatten(Layer):
+    """Joins every axis but the first into one.
+
+    Example:
+        >>> Flatten().forward(jax.numpy.ones((2, 3, 4))).shape
+        (2, 12)
+    """
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        """Maps x (batch, ...) to (batch, product of the rest)."""
+        self.require(x.ndim >= 2, "x must have shape (batch, ...)", x__shape=x.shape)
+        if training:
+            self.keep(x.shape)
+        return x.reshape(x.shape[0], -1)
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        """Maps the gradient to the input's shape."""
+        (shape,) = self.take()
+        return g.reshape(shape)
+
+
+class GlobalAveragePool(Layer):
+    """Mean over every axis between the batch and the channels (last axis): of an image, or of a sequence's tokens.
+
+    Example:
+        >>> GlobalAveragePool().forward(jax.numpy.ones((2, 5, 4))).shape
+        (2, 4)
+    """
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        """Maps x (batch, ..., n) to (batch, n)."""
+        self.require(x.ndim >= 3, "x must have shape (batch, axis, ..., n)", x__shape=x.shape)
+        if training:
+            self.keep(x.shape)
+        return _middle_mean(x)
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        """Maps the gradient (batch, n) to the input's (batch, ..., n)."""
+        (shape,) = self.take()
+        return _middle_mean_backward(g, shape)
+
+
+@jax.jit
+def _middle_mean(x: jax.Array) -> jax.Array:
+    return x.mean(tuple(range(1, x.ndim - 1)))
+
+
+@partial(jax.jit, static_argnums=1)
+def _middle_mean_backward(g: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    spread = g.reshape(shape[0], *(1 for _ in shape[1:-1]), shape[-1]) / math.prod(shape[1:-1])
+    return jnp.broadcast_to(spread, shape)

@@ -1,0 +1,49 @@
+"""MSE."""
+
+import jax
+
+from .._calls import label_of
+from ._loss import Loss
+
+
+class MSE(Loss):
+    """Mean squared error.
+
+    L = mean((prediction - target)^2) over all entries; gradient 2 (prediction - target) / number of entries.
+
+    Raises:
+        ValueError: prediction and target have different shapes.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> loss = MSE()
+        >>> float(loss.forward(jnp.array([1.0, 3.0]), jnp.array([0.0, 1.0]))), loss.backward().tolist()
+        (2.5, [1.0, 2.0])
+    """
+
+    def forward(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
+        """The loss, a scalar, for two float arrays of the same shape."""
+        if prediction.shape != target.shape:
+            raise ValueError(
+                f"{label_of(self)}: prediction and target must have the same shape. "
+                f"Received: prediction.shape={prediction.shape}, target.shape={target.shape}"
+            )
+        value, difference = _mse(prediction, target)
+        self.keep(difference)
+        return value
+
+    def backward(self) -> jax.Array:
+        """The gradient of the prediction, same shape."""
+        (difference,) = self.take()
+        return _mse_backward(difference)
+
+
+@jax.jit
+def _mse(prediction: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+    difference = prediction - target
+    return (difference * difference).mean(), difference
+
+
+@jax.jit
+def _mse_backward(difference: jax.Array) -> jax.Array:
+    return difference * (2 / difference.size)

@@ -1,0 +1,39 @@
+"""mlp."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import jax
+
+from .._layer import Layer
+from ..layers._activations import ReLU
+from ..layers._containers import Sequential
+from ..layers._dense import Dense
+
+
+def mlp(sizes: Sequence[int], key: jax.Array, activation: Callable[[], Layer] = ReLU) -> Sequential:
+    """A multi-layer perceptron: one Dense for each pair of sizes, an activation between two.
+
+    Args:
+        sizes: input, hidden and output sizes, at least two.
+        key: random key, split into one for each Dense.
+        activation: makes the layer that stands between two Dense.
+
+    Returns:
+        The model; it maps (..., sizes[0]) to (..., sizes[-1]).
+
+    Raises:
+        ValueError: fewer than two sizes.
+
+    Example:
+        >>> import jax
+        >>> mlp([64, 128, 10], jax.random.key(0)).forward(jax.numpy.ones((2, 64))).shape
+        (2, 10)
+    """
+    if len(sizes) < 2:
+        raise ValueError(f"sizes must hold an input and an output size at least. Received: sizes={list(sizes)}")
+    pairs = list(itertools.pairwise(sizes))
+    layers: list[Layer] = []
+    for (n_in, n_out), layer_key in zip(pairs, jax.random.split(key, len(pairs)), strict=True):
+        layers += [Dense(n_in, n_out, layer_key), activation()]
+    return Sequential(layers[:-1])

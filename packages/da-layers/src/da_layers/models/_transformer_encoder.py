@@ -1,0 +1,50 @@
+"""transformer_encoder."""
+
+import jax
+
+from ..layers._containers import Sequential
+from ..layers._dense import Dense
+from ..layers._layer_norm import LayerNorm
+from ..layers._positions import SinusoidalPositions
+from ..layers._shape import GlobalAveragePool
+from ..layers._transformer_block import TransformerBlock
+
+
+def transformer_encoder(
+    n_in: int, d_model: int, heads: int, d_ff: int, blocks: int, n_out: int, key: jax.Array, dropout: float = 0.0
+) -> Sequential:
+    """A transformer encoder for sequences of vectors: project, add positions, blocks, normalise, average, project.
+
+    Args:
+        n_in: size of each vector of the input.
+        d_model: size of each vector inside; even, divided by heads.
+        heads: attention heads of a block.
+        d_ff: hidden size of a block's feed-forward net.
+        blocks: number of blocks.
+        n_out: number of outputs.
+        key: random key.
+        dropout: share of the entries set to zero in each branch of a block.
+
+    Returns:
+        The model; it maps (batch, time, n_in) to (batch, n_out).
+
+    Raises:
+        ValueError: blocks below 1, or as the layers inside raise.
+
+    Example:
+        >>> import jax
+        >>> model = transformer_encoder(4, 8, 2, 16, 2, 3, jax.random.key(0))
+        >>> model.forward(jax.numpy.ones((2, 5, 4))).shape
+        (2, 3)
+    """
+    if blocks < 1:
+        raise ValueError(f"blocks must be 1 or more. Received: blocks={blocks}")
+    first, last, *block_keys = jax.random.split(key, blocks + 2)
+    return Sequential(
+        Dense(n_in, d_model, first),
+        SinusoidalPositions(),
+        *(TransformerBlock(d_model, heads, d_ff, block_key, dropout) for block_key in block_keys),
+        LayerNorm(d_model),
+        GlobalAveragePool(),
+        Dense(d_model, n_out, last),
+    )
