@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax.numpy as jnp
+
 from ._walk import walk
 
 Observer = Callable[[str, str, Any], None]
@@ -37,8 +39,18 @@ def label_of(part: Any) -> str:
 def observe(observer: Observer) -> Iterator[None]:
     """Calls `observer(label, direction, output)` after each layer's forward and backward, inner layers first.
 
+    It sees what runs in its own thread; an `observe` inside another takes its place until it ends.
+
     Args:
         observer: takes the layer's label (`layers.0 (Dense)`), "forward" or "backward", and what the call returned.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from da_layers import ReLU, Residual, observe
+        >>> with observe(lambda label, direction, output: print(label, direction, output)):
+        ...     y = Residual(ReLU()).forward(jnp.array([-1.0, 2.0]))
+        inner (ReLU) forward [0. 2.]
+        Residual forward [-1.  4.]
     """
     before, running.observer = running.observer, observer
     try:
@@ -48,10 +60,11 @@ def observe(observer: Observer) -> Iterator[None]:
 
 
 def track_methods(cls: type) -> None:
-    """Tracks the forward and backward that `cls` itself writes."""
+    """Tracks the forward and backward that `cls` writes or has from a class that is not tracked."""
     for direction in ("forward", "backward"):
-        if direction in cls.__dict__:
-            setattr(cls, direction, _track(cls.__dict__[direction], direction))
+        method = getattr(cls, direction, None)
+        if method is not None and not hasattr(method, "tracked"):
+            setattr(cls, direction, _track(method, direction))
 
 
 def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
@@ -59,6 +72,8 @@ def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if running.stack and running.stack[-1] is self:
+            return method(self, *args, **kwargs)  # super().forward(...): a part of the call that is tracked
         if not running.stack and direction == "forward":
             running.forward_passes += 1
         running.stack.append(self)
@@ -73,6 +88,7 @@ def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
             running.stack.pop()
         return output
 
+    call.tracked = True  # type: ignore[attr-defined]
     return call
 
 
@@ -84,6 +100,13 @@ def _name_layer(error: Exception, layer: Any, direction: str) -> None:
             error.add_note(f"In {label}, {direction}.")
 
 
+class _Stack(list[tuple[Any, ...]]):
+    """What one object kept in one pass; a copy or pickle is empty, as its object was in no pass."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Stack, ()
+
+
 class Keeps:
     """What forward keeps for backward, on a stack of the object's own.
 
@@ -91,10 +114,14 @@ class Keeps:
     pass drops what an earlier pass left, so forwards without a backward do not add up.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        track_methods(cls)
+
     def keep(self, *values: Any) -> None:
         """Puts `values` on the stack, for `take` in backward."""
         if self.__dict__.get("_kept_in") != running.forward_passes:
-            self._kept: list[tuple[Any, ...]] = []
+            self._kept = _Stack()
             self._kept_in = running.forward_passes
         self._kept.append(values)
 
@@ -114,3 +141,15 @@ class Keeps:
     def forget(self) -> None:
         """Empties the stack."""
         self.__dict__.pop("_kept", None)
+
+    def require(self, condition: bool, requirement: str, **received: Any) -> None:
+        """Raises a ValueError with the object's path, the requirement and what came, unless `condition` holds."""
+        if not condition:
+            came = ", ".join(f"{name.replace('__', '.')}={value}" for name, value in received.items())
+            raise ValueError(f"{label_of(self)}: {requirement}. Received: {came}")
+
+    def require_float(self, x: Any, name: str = "x") -> None:
+        """Raises a ValueError unless the array x is of a float dtype."""
+        self.require(
+            jnp.issubdtype(x.dtype, jnp.floating), f"{name} must be of a float dtype", **{f"{name}.dtype": x.dtype}
+        )

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ._calls import Keeps, label_of, track_methods
+from ._calls import Keeps
 from ._variable import Param, Variable
 from ._walk import walk
 
@@ -39,10 +39,6 @@ class Layer(Keeps):
         ([[1.0, 1.0]], [1.0, 2.0])
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        track_methods(cls)
-
     def forward(self, x: Any, training: bool = False) -> Any:
         """The output for `x`; with `training=True` it keeps what `backward` needs."""
         raise NotImplementedError(f"{type(self).__name__} must write forward(x, training=False)")
@@ -52,10 +48,17 @@ class Layer(Keeps):
         raise NotImplementedError(f"{type(self).__name__} must write backward(g)")
 
     def variables(self) -> dict[str, Variable]:
-        """Every Variable by its path (`layers.0.weight`), a shared one once; sets each one's `name`."""
-        found = {path: part for path, part in walk(self) if isinstance(part, Variable)}
-        for path, variable in found.items():
-            variable.name = path
+        """Every Variable by its path (`layers.0.weight`), a shared one once; sets each one's `name`.
+
+        Raises:
+            ValueError: two have the same path, as under the keys 1 and "1" of a dict.
+        """
+        found: dict[str, Variable] = {}
+        for path, part in walk(self):
+            if isinstance(part, Variable):
+                self.require(path not in found, "every Variable must have a path of its own", path=path)
+                found[path] = part
+                part.name = path
         return found
 
     def params(self) -> list[Param]:
@@ -74,7 +77,7 @@ class Layer(Keeps):
         """Sets every Variable to the value that `state` has under its path; all or none.
 
         Raises:
-            ValueError: a path is missing or not known, or a value has another shape.
+            ValueError: a path is missing or not known, or a value has another shape or kind of dtype.
         """
         variables = self.variables()
         wrong = [f"missing {path}" for path in variables if path not in state]
@@ -86,11 +89,6 @@ class Layer(Keeps):
         ]
         if wrong:
             raise ValueError(f"state must hold a value for each variable of the model. Received: {'; '.join(wrong)}")
+        values = {path: variable.fitted(state[path]) for path, variable in variables.items()}
         for path, variable in variables.items():
-            variable.value = state[path]
-
-    def require(self, condition: bool, requirement: str, **received: Any) -> None:
-        """Raises a ValueError with this layer's path, the requirement and what came, unless `condition` holds."""
-        if not condition:
-            came = ", ".join(f"{name.replace('__', '.')}={value}" for name, value in received.items())
-            raise ValueError(f"{label_of(self)}: {requirement}. Received: {came}")
+            variable.value = values[path]

@@ -1,13 +1,16 @@
 """Variables: the arrays that a layer owns and that training may change."""
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 Slots = dict[str, jax.Array]
+Seed = int | jax.Array
 
 ROLES = ("weight", "bias", "scale")
 
@@ -32,6 +35,7 @@ class Variable:
         name: the path of the variable in its model (`layers.0.weight`) once `model.variables()` was asked, else None.
 
     Example:
+        >>> from da_layers import Variable
         >>> Variable([1.0, 2.0]).value.shape
         (2,)
     """
@@ -51,12 +55,20 @@ class Variable:
 
     @value.setter
     def value(self, new: ArrayLike) -> None:
+        self._value = self.fitted(new)
+
+    def fitted(self, new: ArrayLike) -> jax.Array:
+        """The array that setting `value` to `new` would keep: a jax.Array with its dtype, all else with the value's.
+
+        Raises:
+            ValueError: `new` cannot be the value.
+        """
         array = new if isinstance(new, jax.Array) else jnp.asarray(new, self._value.dtype)
         if array.shape != self._value.shape:
             raise ValueError(
                 f"{self.label} must keep its shape {self._value.shape}. Received: value.shape={array.shape}"
             )
-        self._value = _strong_array(array)
+        return _strong_array(array)
 
     @property
     def label(self) -> str:
@@ -64,7 +76,8 @@ class Variable:
         return f"{self.name or 'a variable outside a model'} ({type(self).__name__})"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name or ''}{self._value.dtype}{list(self._value.shape)})"
+        name = f"{self.name}: " if self.name else ""
+        return f"{type(self).__name__}({name}{self._value.dtype}{list(self._value.shape)})"
 
 
 class Param(Variable):
@@ -90,12 +103,18 @@ class Param(Variable):
         super().__init__(value)
         if role not in ROLES:
             raise ValueError(f"role must be one of {', '.join(ROLES)}. Received: role={role!r}")
-        if not jnp.issubdtype(self.value.dtype, jnp.floating):
-            raise ValueError(f"A Param must be of a float dtype. Received: value.dtype={self.value.dtype}")
+        self.fitted(self.value)
         self.role = role
         self.trainable = trainable
         self._grad: jax.Array | None = None
-        self._slots: WeakKeyDictionary[UpdateRule, Slots] = WeakKeyDictionary()
+        self._slots = _SlotsByOptimizer()
+
+    def fitted(self, new: ArrayLike) -> jax.Array:
+        """As `Variable.fitted`, of a float dtype."""
+        array = super().fitted(new)
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ValueError(f"{self.label} must be of a float dtype. Received: value.dtype={array.dtype}")
+        return array
 
     @property
     def grad(self) -> jax.Array:
@@ -107,7 +126,12 @@ class Param(Variable):
         self._grad = None
 
     def set_grad(self, gradient: jax.Array) -> None:
-        """Replaces the gradient, as clipping does."""
+        """Replaces the gradient, as clipping does.
+
+        Raises:
+            ValueError: the gradient has another shape than the value.
+        """
+        self._require_shape(gradient)
         self._grad = gradient
 
     def add_grad(self, gradient: jax.Array) -> None:
@@ -116,22 +140,27 @@ class Param(Variable):
         Raises:
             ValueError: the gradient has another shape than the value.
         """
+        self._require_shape(gradient)
+        self._grad = gradient if self._grad is None else self._grad + gradient
+
+    def _require_shape(self, gradient: jax.Array) -> None:
         if gradient.shape != self.value.shape:
             raise ValueError(
                 f"The gradient of {self.label} must have shape {self.value.shape}. "
                 f"Received: gradient.shape={gradient.shape}"
             )
-        self._grad = gradient if self._grad is None else self._grad + gradient
 
     def slots(self, optimizer: UpdateRule) -> Slots:
         """The arrays that `optimizer` keeps for this Param (moments, counts), made on first use."""
-        if optimizer not in self._slots:
-            self._slots[optimizer] = dict(optimizer.init(self.value))
-        return self._slots[optimizer]
+        slots = self._slots.get(optimizer)
+        if slots is None:
+            slots = _strong_slots(optimizer.init(self.value))
+            self._slots.set(optimizer, slots)
+        return slots
 
     def set_slots(self, optimizer: UpdateRule, slots: Slots) -> None:
         """Replaces the arrays that `optimizer` keeps for this Param."""
-        self._slots[optimizer] = slots
+        self._slots.set(optimizer, _strong_slots(slots))
 
     def update(self, optimizer: UpdateRule, lr: Any = None) -> None:
         """One step of `optimizer` on this Param, with the gradient it holds; nothing where it is frozen.
@@ -146,61 +175,124 @@ class Param(Variable):
         """
         if not self.trainable:
             return
+        where = f"{type(optimizer).__name__}.update on {self.label}"
         before = self.slots(optimizer)
         value, slots = optimizer.update(self.value, self.grad, dict(before), optimizer.lr if lr is None else lr)
-        _require_same_form(f"{type(optimizer).__name__}.update on {self.label}", "weights", self.value, value)
+        _require_same_form(where, "weights", self.value, value)
         if set(slots) != set(before):
-            raise ValueError(
-                f"{type(optimizer).__name__}.update on {self.label} must give back the slots {sorted(before)}. "
-                f"Received: slots={sorted(slots)}"
-            )
-        for key, slot in slots.items():
-            _require_same_form(f"{type(optimizer).__name__}.update on {self.label}", key, before[key], slot)
+            raise ValueError(f"{where} must give back the slots {sorted(before)}. Received: slots={sorted(slots)}")
+        slots = _strong_slots(slots)
+        for name, slot in slots.items():
+            _require_same_form(where, name, before[name], slot)
         self.value = value
-        self._slots[optimizer] = slots
+        self._slots.set(optimizer, slots)
 
-    # A weak dictionary can be neither copied deeply nor pickled; pairs can, and keep optimiser and slots together.
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_slots": list(self._slots.items())}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _slots=WeakKeyDictionary(state["_slots"]))
+class _SlotsByOptimizer:
+    """Slots by optimiser: told apart by identity, and let go of with the optimiser; copies keep the two together."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[ref[UpdateRule], Slots]] = {}
+
+    def get(self, optimizer: UpdateRule) -> Slots | None:
+        entry = self._entries.get(id(optimizer))
+        return entry[1] if entry else None
+
+    def set(self, optimizer: UpdateRule, slots: Slots) -> None:
+        key, entries = id(optimizer), self._entries
+        entries[key] = ref(optimizer, lambda _: entries.pop(key, None)), slots
+
+    # A weak reference can be neither copied deeply nor pickled; pairs can.
+    def __getstate__(self) -> list[tuple[UpdateRule | None, Slots]]:
+        return [(optimizer(), slots) for optimizer, slots in self._entries.values()]
+
+    def __setstate__(self, pairs: Iterable[tuple[UpdateRule | None, Slots]]) -> None:
+        self._entries = {}
+        for optimizer, slots in pairs:
+            if optimizer is not None:
+                self.set(optimizer, slots)
 
 
 class Buffer(Variable):
-    """State that training moves but no gradient does, such as running statistics."""
+    """State that training moves but no gradient does, such as running statistics.
+
+    Args:
+        value: the first value, of any shape and dtype.
+
+    Example:
+        >>> from da_layers import Buffer
+        >>> count = Buffer(0)
+        >>> count.value += 1
+        >>> int(count.value)
+        1
+    """
 
 
 class Key(Variable):
-    """A random stream.
+    """A random stream; its value is the raw data of a key, unsigned integers.
 
     Args:
-        seed: an int, or a key from `jax.random.key` or `jax.random.PRNGKey`.
+        seed: an int, or a key from `jax.random.key` or `jax.random.PRNGKey`. Setting `value` takes the same keys.
+
+    Raises:
+        ValueError: the seed is none of them.
 
     Example:
+        >>> import jax
+        >>> from da_layers import Key
         >>> stream = Key(0)
-        >>> bool((jax.random.key_data(stream.next()) != jax.random.key_data(stream.next())).any())
-        True
+        >>> first, second = stream.next(), stream.next()
+        >>> bool(jax.random.uniform(first) == jax.random.uniform(second))
+        False
     """
 
-    def __init__(self, seed: int | jax.Array) -> None:
-        super().__init__(jax.random.key(seed) if isinstance(seed, int) else seed)
+    def __init__(self, seed: Seed) -> None:
+        key = as_key(seed)
+        self._impl = jax.random.key_impl(key)
+        super().__init__(jax.random.key_data(key))
+
+    def fitted(self, new: ArrayLike) -> jax.Array:
+        """As `Variable.fitted`; of a typed key its data."""
+        return super().fitted(jax.random.key_data(new) if _is_typed_key(new) else new)
 
     def next(self) -> jax.Array:
-        """A fresh key; the stream moves on."""
-        self.value, fresh = _split(self.value)
+        """A fresh typed key; the stream moves on."""
+        self.value, fresh = _split(self.value, impl=self._impl)
         return fresh
 
 
-@jax.jit
-def _split(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    stream, fresh = jax.random.split(key)
-    return stream, fresh
+@partial(jax.jit, static_argnames="impl")
+def _split(data: jax.Array, *, impl: Any) -> tuple[jax.Array, jax.Array]:
+    stream, fresh = jax.random.split(jax.random.wrap_key_data(data, impl=impl))
+    return jax.random.key_data(stream), fresh
+
+
+def as_key(seed: Any) -> jax.Array:
+    """A typed random key, from an int or a key from `jax.random.key` or `jax.random.PRNGKey`.
+
+    Raises:
+        ValueError: the seed is none of them.
+    """
+    if _is_typed_key(seed) and seed.ndim == 0:
+        return seed
+    if jnp.ndim(seed) == 0 and jnp.issubdtype(jnp.result_type(seed), jnp.integer):
+        return jax.random.key(seed)
+    if jnp.ndim(seed) == 1 and jnp.result_type(seed) == jnp.uint32:
+        return jax.random.wrap_key_data(seed)
+    raise ValueError(f"key must be an int or one key from jax.random.key or PRNGKey. Received: key={seed!r}")
+
+
+def _is_typed_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def _strong_array(value: ArrayLike) -> jax.Array:
     array = value if isinstance(value, jax.Array) else jnp.asarray(value)
     return array.astype(array.dtype) if array.aval.weak_type else array
+
+
+def _strong_slots(slots: Mapping[str, ArrayLike]) -> Slots:
+    return {name: _strong_array(slot) for name, slot in slots.items()}
 
 
 def _require_same_form(where: str, name: str, before: jax.Array, after: jax.Array) -> None:

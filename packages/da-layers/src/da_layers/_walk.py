@@ -9,11 +9,20 @@ from typing import Any
 
 from ._variable import Variable
 
+# What a layer holds from forward to backward passes through it and is not part of it.
+KEPT = ("_kept", "_kept_in")
+
 _FOREIGN = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes", "da_trainer"} | set(sys.stdlib_module_names))
 
 
 def children(owner: Any) -> Iterator[tuple[str, Any]]:
-    """Yields (name, child) for what `owner` holds; nothing for arrays, numbers, functions and foreign objects."""
+    """Yields (name, child) for what `owner` holds; nothing for arrays, numbers, functions and foreign objects.
+
+    Example:
+        >>> from da_layers import ReLU, Residual, children
+        >>> [name for name, child in children(Residual(ReLU()))]
+        ['inner']
+    """
     if isinstance(owner, dict):
         for key, child in owner.items():
             yield str(key), child
@@ -21,11 +30,25 @@ def children(owner: Any) -> Iterator[tuple[str, Any]]:
         for index, child in enumerate(owner):
             yield str(index), child
     elif has_attributes(owner):
-        yield from vars(owner).items()
+        for name, child in vars(owner).items():
+            if name not in KEPT:
+                yield name, child
+    elif dataclasses.is_dataclass(owner) and not isinstance(owner, (type, Variable)):
+        # A dataclass with slots has no __dict__.
+        for field in dataclasses.fields(owner):
+            if hasattr(owner, field.name):
+                yield field.name, getattr(owner, field.name)
 
 
 def has_attributes(owner: Any) -> bool:
-    """Whether the walk goes into the attributes of `owner`: layers, users' own objects, dataclasses."""
+    """Whether the walk goes into the attributes of `owner`: layers, users' own objects, dataclasses.
+
+    Example:
+        >>> import jax
+        >>> from da_layers import ReLU, has_attributes
+        >>> has_attributes(ReLU()), has_attributes(jax.numpy.ones(2))
+        (True, False)
+    """
     if isinstance(owner, (type, Variable)) or not hasattr(owner, "__dict__"):
         return False
     if isinstance(owner, SimpleNamespace) or dataclasses.is_dataclass(owner):
@@ -37,6 +60,11 @@ def walk(root: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields (path, object) for everything under `root`, depth first, `root` itself first; a shared object once.
 
     Paths are attribute names, indices and keys joined by dots, as in `layers.0.weight`.
+
+    Example:
+        >>> from da_layers import GELU, Residual, Sequential, walk
+        >>> [path for path, part in walk(Sequential(Residual(GELU())))]
+        ['', 'layers', 'layers.0', 'layers.0.inner']
     """
     seen: dict[int, Any] = {}
     pending: list[tuple[str, Any]] = [(prefix, root)]

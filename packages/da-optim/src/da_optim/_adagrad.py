@@ -49,9 +49,7 @@ class AdaGrad(Optimizer):
         self, weights: jax.Array, gradient: jax.Array, slots: Slots, lr: float | jax.Array
     ) -> tuple[jax.Array, Slots]:
         """Compute one step; see `Optimizer.update`."""
-        weights, accumulator = _adagrad(
-            weights, gradient, slots["accumulator"], strong(lr), strong(self.epsilon)
-        )
+        weights, accumulator = _adagrad(weights, gradient, slots["accumulator"], strong(lr), strong(self.epsilon))
         return weights, {"accumulator": accumulator}
 
 

@@ -92,9 +92,9 @@ class Optimizer(ABC):
         new_weights, slots = self.update(weights, gradient, slots, self.lr)
         if new_weights.shape != jnp.shape(weights):
             raise ValueError(
-                "step(weights, gradient) needs a gradient of the weights' shape, and one optimizer object per "
-                f"array of weights. Received: weights of shape {jnp.shape(weights)}, gradient of shape "
-                f"{jnp.shape(gradient)}, slots for shape {new_weights.shape}"
+                "step(weights, gradient) needs a gradient of the weights' shape, and one optimizer object for "
+                f"each array of weights. Received: weights.shape={jnp.shape(weights)}, "
+                f"gradient.shape={jnp.shape(gradient)}, and they or the slots broadcast to {new_weights.shape}"
             )
         self.slots = slots
         return new_weights
@@ -111,7 +111,7 @@ def check_optimizer(optimizer: object) -> None:
         optimizer: any object.
 
     Raises:
-        ValueError: if it is a class, or lacks `lr`, `init`, `update` or `step`; the message lists what it lacks.
+        ValueError: if it is a class, or lacks `lr`, `init`, `update` or `step`; the message says which.
 
     Example:
         >>> check_optimizer(object())
@@ -129,4 +129,5 @@ step(weights, gradient). Received: object, which lacks lr, init, update, step.
         raise ValueError(f"{required}the class {name}; pass an instance of it, such as {name}(lr=0.01).")
     lacking = [name for name in ("lr", "init", "update", "step") if not hasattr(optimizer, name)]
     if lacking:
-        raise ValueError(f"{required}{type(optimizer).__name__}, which lacks {', '.join(lacking)}.")
+        hint = " Wrap an Optax transformation in from_optax." if lacking == ["lr", "step"] else ""
+        raise ValueError(f"{required}{type(optimizer).__name__}, which lacks {', '.join(lacking)}.{hint}")

@@ -57,11 +57,10 @@ class SGD(Optimizer):
     @property
     def momentum(self) -> float:
         """The momentum; a plain instance attribute but for the check when it is set."""
-        momentum: float = vars(self)["momentum"]
-        return momentum
+        return vars(self)["momentum"]
 
     @momentum.setter
-    def momentum(self, value: float) -> None:
+    def momentum(self, value: float | jax.Array) -> None:
         # An array here is the stand-in of a training step for the number that was checked before.
         if not self._has_velocity and not isinstance(value, jax.Array) and value != 0:
             raise ValueError(

@@ -21,7 +21,7 @@ class _Activation(Layer):
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x of any shape to y of the same shape."""
-        self.require(jnp.issubdtype(x.dtype, jnp.floating), "x must be of a float dtype", x__dtype=x.dtype)
+        self.require_float(x)
         if training:
             self.keep(x)
         return type(self)._forward(x)
@@ -82,6 +82,8 @@ class ReLU(_Activation):
     y = max(x, 0); the derivative at 0 is 0 (Nair & Hinton 2010).
 
     Example:
+        >>> import jax
+        >>> from da_layers import ReLU
         >>> ReLU().forward(jax.numpy.array([-1.0, 2.0])).tolist()
         [0.0, 2.0]
     """
@@ -96,6 +98,8 @@ class GELU(_Activation):
     y = x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks & Gimpel 2016, section 2).
 
     Example:
+        >>> import jax
+        >>> from da_layers import GELU
         >>> round(float(GELU().forward(jax.numpy.array(1.0))), 4)
         0.8413
     """
@@ -110,6 +114,8 @@ class Tanh(_Activation):
     y = tanh(x), derivative 1 - y^2.
 
     Example:
+        >>> import jax
+        >>> from da_layers import Tanh
         >>> Tanh().forward(jax.numpy.array([0.0])).tolist()
         [0.0]
     """
@@ -124,6 +130,8 @@ class Sigmoid(_Activation):
     y = 1 / (1 + exp(-x)), derivative y (1 - y).
 
     Example:
+        >>> import jax
+        >>> from da_layers import Sigmoid
         >>> Sigmoid().forward(jax.numpy.array([0.0])).tolist()
         [0.5]
     """

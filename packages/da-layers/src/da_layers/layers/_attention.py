@@ -7,6 +7,7 @@ import jax
 from jax import lax
 
 from .._layer import Layer
+from .._variable import Seed, as_key
 from ._dense import Dense
 from ._softmax import softmax, softmax_backward
 
@@ -20,21 +21,23 @@ class MultiHeadAttention(Layer):
     Args:
         d_model: size of the input's and the output's last axis.
         heads: number of heads; divides d_model.
-        key: random key for the four maps.
+        key: int or random key for the four maps.
 
     Raises:
-        ValueError: heads does not divide d_model, or an input that is not (batch, time, d_model).
+        ValueError: heads does not divide d_model, or an input that is not (batch, time, d_model) or whose dtype is
+            not a float.
 
     Example:
         >>> import jax
+        >>> from da_layers import MultiHeadAttention
         >>> MultiHeadAttention(8, 2, jax.random.key(0)).forward(jax.numpy.ones((2, 5, 8))).shape
         (2, 5, 8)
     """
 
-    def __init__(self, d_model: int, heads: int, key: jax.Array) -> None:
+    def __init__(self, d_model: int, heads: int, key: Seed) -> None:
         self.require(heads >= 1 and d_model % heads == 0, "heads must divide d_model", heads=heads, d_model=d_model)
         self.d_model, self.heads = d_model, heads
-        keys = jax.random.split(key, 4)
+        keys = jax.random.split(as_key(key), 4)
         self.query = Dense(d_model, d_model, keys[0])
         self.key = Dense(d_model, d_model, keys[1])
         self.value = Dense(d_model, d_model, keys[2])

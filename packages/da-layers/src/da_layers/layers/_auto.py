@@ -18,15 +18,16 @@ class AutoLayer(Layer):
     Example:
         >>> import jax.numpy as jnp
         >>> from da_layers import AutoLayer, Param
-        >>> class Swish(AutoLayer):
+        >>> class Parabola(AutoLayer):
         ...     def __init__(self):
-        ...         self.beta = Param(1.0, role="scale")
+        ...         self.curvature = Param(0.5, role="scale")
         ...     def function(self, values, x):
-        ...         return x * jax.nn.sigmoid(values["beta"] * x)
-        >>> layer = Swish()
-        >>> y = layer.forward(jnp.array([0.0, 1.0]), training=True)
-        >>> layer.backward(jnp.ones(2)).round(3).tolist()
-        [0.5, 0.928]
+        ...         return values["curvature"] * x**2
+        >>> layer = Parabola()
+        >>> layer.forward(jnp.array([1.0, 3.0]), training=True).tolist()
+        [0.5, 4.5]
+        >>> layer.backward(jnp.ones(2)).tolist(), layer.curvature.grad.tolist()
+        ([1.0, 3.0], 10.0)
     """
 
     def function(self, values: dict[str, jax.Array], x: Any) -> Any:

@@ -15,7 +15,8 @@ class BatchNorm(Layer):
     """Normalises each channel (last axis) over the batch and every axis between.
 
     Training: y = scale * (x - mean) / sqrt(variance + epsilon) + bias with the batch's mean and biased variance, and
-    running = (1 - momentum) * running + momentum * batch, for mean and unbiased variance.
+    running = (1 - momentum) * running + momentum * batch, for mean and unbiased variance (of one value there is none,
+    and the running variance stays).
     Otherwise: the same y with the running mean and variance (Ioffe & Szegedy 2015, Algorithms 1 and 2).
 
     Args:
@@ -24,14 +25,16 @@ class BatchNorm(Layer):
         epsilon: added to the variance.
 
     Raises:
-        ValueError: an input whose last axis is not n, or a momentum outside 0 to 1.
+        ValueError: a momentum outside 0 to 1, or an input whose last axis is not n or whose dtype is not a float.
 
     Example:
+        >>> import jax
+        >>> from da_layers import BatchNorm
         >>> layer = BatchNorm(1)
         >>> layer.forward(jax.numpy.array([[1.0], [3.0]]), training=True).round(2).tolist()
         [[-1.0], [1.0]]
-        >>> layer.running_mean.value.round(2).tolist()
-        [0.2]
+        >>> layer.running_mean.value
+        Array([0.2], dtype=float32)
     """
 
     def __init__(self, n: int, momentum: float = 0.1, epsilon: float = 1e-5) -> None:
@@ -47,6 +50,7 @@ class BatchNorm(Layer):
         self.require(
             x.ndim >= 2 and x.shape[-1] == self.n, f"x must have shape (batch, ..., {self.n})", x__shape=x.shape
         )
+        self.require_float(x)
         scale, bias = self.scale.value, self.bias.value
         if not training:
             return _normalize(x, scale, bias, self.running_mean.value, self.running_variance.value, self.epsilon)
@@ -76,7 +80,7 @@ class BatchNorm(Layer):
 def _normalize(
     x: jax.Array, scale: jax.Array, bias: jax.Array, mean: jax.Array, variance: jax.Array, epsilon: float
 ) -> jax.Array:
-    return (x - mean) * lax.rsqrt(variance + epsilon) * scale + bias
+    return ((x - mean) * lax.rsqrt(variance + epsilon) * scale + bias).astype(x.dtype)
 
 
 @jax.jit
@@ -91,9 +95,11 @@ def _batch_norm(
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
     normal, inverse, mean, variance = standardize(x, tuple(range(x.ndim - 1)), epsilon)
     count = math.prod(x.shape[:-1])
-    unbiased = variance.reshape(-1) * (count / max(count - 1, 1))
+    unbiased = variance.reshape(-1) * (count / (count - 1)) if count > 1 else running_variance
     new_mean = (1 - momentum) * running_mean + momentum * mean.reshape(-1)
     new_variance = (1 - momentum) * running_variance + momentum * unbiased
+    # The running statistics keep their dtype whatever comes in.
+    new_mean, new_variance = new_mean.astype(running_mean.dtype), new_variance.astype(running_variance.dtype)
     return normal * scale + bias, normal, inverse, new_mean, new_variance
 
 

@@ -19,7 +19,7 @@ class Sequential(Layer):
 
     Example:
         >>> import jax
-        >>> from da_layers import Dense, ReLU
+        >>> from da_layers import Dense, ReLU, Sequential
         >>> model = Sequential(Dense(3, 4, jax.random.key(0)), ReLU())
         >>> model.forward(jax.numpy.ones((2, 3))).shape, list(model.variables())
         ((2, 4), ['layers.0.weight', 'layers.0.bias'])
@@ -55,7 +55,8 @@ class Residual(Layer):
         ValueError: the inner layer's output has another shape than its input.
 
     Example:
-        >>> from da_layers import ReLU
+        >>> import jax
+        >>> from da_layers import ReLU, Residual
         >>> Residual(ReLU()).forward(jax.numpy.array([-1.0, 2.0])).tolist()
         [-1.0, 4.0]
     """

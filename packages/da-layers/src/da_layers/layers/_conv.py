@@ -1,6 +1,5 @@
 """Conv2D."""
 
-import math
 from functools import partial
 from typing import Literal
 
@@ -9,7 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._layer import Layer
-from .._variable import Param
+from .._variable import Param, Seed
+from ._initial import he_normal
 
 Padding = Literal["same", "valid"]
 
@@ -26,22 +26,22 @@ class Conv2D(Layer):
         n_in: channels of the input.
         n_out: channels of the output.
         size: height and width of the window.
-        key: random key for the weights.
+        key: int or random key for the weights.
         stride: step of the window.
         padding: "same" or "valid".
 
     Raises:
-        ValueError: a size or stride below 1, another padding, or an input that is not (batch, height, width, n_in).
+        ValueError: a size or stride below 1, another padding, an input that is not (batch, height, width, n_in) or
+            whose dtype is not a float, or with "valid" one smaller than the window.
 
     Example:
         >>> import jax
+        >>> from da_layers import Conv2D
         >>> Conv2D(1, 4, 3, jax.random.key(0), stride=2).forward(jax.numpy.ones((2, 8, 8, 1))).shape
         (2, 4, 4, 4)
     """
 
-    def __init__(
-        self, n_in: int, n_out: int, size: int, key: jax.Array, stride: int = 1, padding: Padding = "same"
-    ) -> None:
+    def __init__(self, n_in: int, n_out: int, size: int, key: Seed, stride: int = 1, padding: Padding = "same") -> None:
         self.require(
             min(n_in, n_out, size, stride) >= 1,
             "sizes must be 1 or more",
@@ -51,9 +51,8 @@ class Conv2D(Layer):
             stride=stride,
         )
         self.require(padding in ("same", "valid"), "padding must be 'same' or 'valid'", padding=repr(padding))
-        self.n_in, self.stride, self.padding = n_in, stride, padding
-        scale = math.sqrt(2 / (size * size * n_in))
-        self.weight = Param(jax.random.normal(key, (size, size, n_in, n_out)) * scale)
+        self.n_in, self.size, self.stride, self.padding = n_in, size, stride, padding
+        self.weight = he_normal(key, (size, size, n_in, n_out), size * size * n_in)
         self.bias = Param(jnp.zeros(n_out), role="bias")
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
@@ -61,6 +60,12 @@ class Conv2D(Layer):
         self.require(
             x.ndim == 4 and x.shape[-1] == self.n_in,
             f"x must have shape (batch, height, width, {self.n_in})",
+            x__shape=x.shape,
+        )
+        self.require_float(x)
+        self.require(
+            self.padding == "same" or min(x.shape[1:3]) >= self.size,
+            f"x must be at least {self.size} high and wide where nothing is padded",
             x__shape=x.shape,
         )
         if training:

@@ -1,13 +1,12 @@
 """Dense: an affine map of the last axis."""
 
-import math
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._layer import Layer
-from .._variable import Param
+from .._variable import Param, Seed
+from ._initial import he_normal
 
 
 class Dense(Layer):
@@ -20,7 +19,7 @@ class Dense(Layer):
     Args:
         n_in: size of the input's last axis.
         n_out: size of the output's last axis.
-        key: random key for the weights.
+        key: int or random key for the weights.
         bias: False leaves b out.
 
     Raises:
@@ -28,14 +27,15 @@ class Dense(Layer):
 
     Example:
         >>> import jax
+        >>> from da_layers import Dense
         >>> Dense(3, 2, jax.random.key(0)).forward(jax.numpy.ones((4, 3))).shape
         (4, 2)
     """
 
-    def __init__(self, n_in: int, n_out: int, key: jax.Array, bias: bool = True) -> None:
+    def __init__(self, n_in: int, n_out: int, key: Seed, bias: bool = True) -> None:
         self.require(n_in >= 1 and n_out >= 1, "sizes must be 1 or more", n_in=n_in, n_out=n_out)
         self.n_in, self.n_out = n_in, n_out
-        self.weight = Param(jax.random.normal(key, (n_in, n_out)) * math.sqrt(2 / n_in))
+        self.weight = he_normal(key, (n_in, n_out), n_in)
         self.bias = Param(jnp.zeros(n_out), role="bias") if bias else None
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
@@ -43,7 +43,7 @@ class Dense(Layer):
         self.require(
             x.ndim >= 1 and x.shape[-1] == self.n_in, f"x must have shape (..., {self.n_in})", x__shape=x.shape
         )
-        self.require(jnp.issubdtype(x.dtype, jnp.floating), "x must be of a float dtype", x__dtype=x.dtype)
+        self.require_float(x)
         if training:
             self.keep(x)
         if self.bias is None:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from .._layer import Layer
-from .._variable import Key
+from .._variable import Key, Seed
 
 
 class Dropout(Layer):
@@ -18,21 +18,24 @@ class Dropout(Layer):
         key: int or random key; the start of the layer's own stream of masks.
 
     Raises:
-        ValueError: a rate outside 0 <= rate < 1.
+        ValueError: a rate outside 0 <= rate < 1, or an input whose dtype is not a float.
 
     Example:
+        >>> import jax
+        >>> from da_layers import Dropout
         >>> x = jax.numpy.ones((2, 3))
         >>> bool((Dropout(0.5, 0).forward(x) == x).all())
         True
     """
 
-    def __init__(self, rate: float, key: int | jax.Array) -> None:
+    def __init__(self, rate: float, key: Seed) -> None:
         self.require(0 <= rate < 1, "rate must be from 0 to below 1", rate=rate)
         self.rate = rate
         self.key = Key(key)
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x of any shape, float, to the same shape."""
+        self.require_float(x)
         if not training:
             return x
         y, mask = _dropout(x, self.key.next(), 1 - self.rate)

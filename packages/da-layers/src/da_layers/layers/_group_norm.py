@@ -21,9 +21,11 @@ class GroupNorm(Layer):
         epsilon: added to the variance.
 
     Raises:
-        ValueError: groups does not divide n, or an input whose last axis is not n.
+        ValueError: groups does not divide n, or an input whose last axis is not n or whose dtype is not a float.
 
     Example:
+        >>> import jax
+        >>> from da_layers import GroupNorm
         >>> GroupNorm(1, 2).forward(jax.numpy.array([[[1.0, 3.0]]])).round(2).tolist()
         [[[-1.0, 1.0]]]
     """
@@ -39,6 +41,7 @@ class GroupNorm(Layer):
         self.require(
             x.ndim >= 2 and x.shape[-1] == self.n, f"x must have shape (batch, ..., {self.n})", x__shape=x.shape
         )
+        self.require_float(x)
         y, normal, inverse = _group_norm(x, self.scale.value, self.bias.value, self.epsilon, groups=self.groups)
         if training:
             self.keep(normal, inverse)
@@ -63,9 +66,11 @@ class InstanceNorm(GroupNorm):
         epsilon: added to the variance.
 
     Raises:
-        ValueError: an input of fewer than three axes, or whose last axis is not n.
+        ValueError: an input of fewer than three axes, whose last axis is not n or whose dtype is not a float.
 
     Example:
+        >>> import jax
+        >>> from da_layers import InstanceNorm
         >>> InstanceNorm(1).forward(jax.numpy.array([[[1.0], [3.0]]])).round(2).tolist()
         [[[-1.0], [1.0]]]
     """

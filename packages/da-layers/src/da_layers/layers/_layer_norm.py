@@ -19,9 +19,11 @@ class LayerNorm(Layer):
         epsilon: added to the variance.
 
     Raises:
-        ValueError: an input whose last axis is not n.
+        ValueError: an input whose last axis is not n or whose dtype is not a float.
 
     Example:
+        >>> import jax
+        >>> from da_layers import LayerNorm
         >>> LayerNorm(2).forward(jax.numpy.array([[1.0, 3.0]])).round(2).tolist()
         [[-1.0, 1.0]]
     """
@@ -34,6 +36,7 @@ class LayerNorm(Layer):
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x (..., n), float, to the same shape."""
         self.require(x.ndim >= 1 and x.shape[-1] == self.n, f"x must have shape (..., {self.n})", x__shape=x.shape)
+        self.require_float(x)
         y, normal, inverse = _layer_norm(x, self.scale.value, self.bias.value, self.epsilon)
         if training:
             self.keep(normal, inverse)

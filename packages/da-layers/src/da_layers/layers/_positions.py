@@ -1,7 +1,5 @@
 """SinusoidalPositions."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -15,9 +13,11 @@ class SinusoidalPositions(Layer):
     (Vaswani et al. 2017, section 3.5).
 
     Raises:
-        ValueError: an input that is not (batch, time, d) with an even d.
+        ValueError: an input that is not (batch, time, d) with an even d, or whose dtype is not a float.
 
     Example:
+        >>> import jax
+        >>> from da_layers import SinusoidalPositions
         >>> SinusoidalPositions().forward(jax.numpy.zeros((1, 1, 4))).tolist()
         [[[0.0, 1.0, 0.0, 1.0]]]
     """
@@ -27,15 +27,21 @@ class SinusoidalPositions(Layer):
         self.require(
             x.ndim == 3 and x.shape[-1] % 2 == 0, "x must have shape (batch, time, even size)", x__shape=x.shape
         )
-        return x + _positions(*x.shape[1:], x.dtype)
+        self.require_float(x)
+        if training:
+            self.keep()
+        return _add_positions(x)
 
     def backward(self, g: jax.Array) -> jax.Array:
         """The gradient as it came: the code is fixed."""
+        self.take()
         return g
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _positions(time: int, size: int, dtype: jnp.dtype) -> jax.Array:
+@jax.jit
+def _add_positions(x: jax.Array) -> jax.Array:
+    _, time, size = x.shape
     rates = 10000 ** (-jnp.arange(0, size, 2) / size)
     angles = jnp.arange(time)[:, None] * rates
-    return jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(time, size).astype(dtype)
+    code = jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(time, size)
+    return x + code.astype(x.dtype)

@@ -13,6 +13,8 @@ class Flatten(Layer):
     """Joins every axis but the first into one.
 
     Example:
+        >>> import jax
+        >>> from da_layers import Flatten
         >>> Flatten().forward(jax.numpy.ones((2, 3, 4))).shape
         (2, 12)
     """
@@ -22,7 +24,7 @@ class Flatten(Layer):
         self.require(x.ndim >= 2, "x must have shape (batch, ...)", x__shape=x.shape)
         if training:
             self.keep(x.shape)
-        return x.reshape(x.shape[0], -1)
+        return x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
     def backward(self, g: jax.Array) -> jax.Array:
         """Maps the gradient to the input's shape."""
@@ -34,6 +36,8 @@ class GlobalAveragePool(Layer):
     """Mean over every axis between the batch and the channels (last axis): of an image, or of a sequence's tokens.
 
     Example:
+        >>> import jax
+        >>> from da_layers import GlobalAveragePool
         >>> GlobalAveragePool().forward(jax.numpy.ones((2, 5, 4))).shape
         (2, 4)
     """

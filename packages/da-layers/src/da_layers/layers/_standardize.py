@@ -1,6 +1,7 @@
 """The formula that every norm layer shares."""
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 Axes = tuple[int, ...]
@@ -8,11 +9,14 @@ Axes = tuple[int, ...]
 
 def standardize(x: jax.Array, axes: Axes, epsilon: float) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """(x - mean) / sqrt(variance + epsilon) over `axes`, with the inverse deviation, mean and biased variance."""
-    mean = x.mean(axes, keepdims=True)
-    centred = x - mean
+    # Squares of float16 numbers overflow from 256 on.
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    mean = wide.mean(axes, keepdims=True)
+    centred = wide - mean
     variance = (centred * centred).mean(axes, keepdims=True)
     inverse = lax.rsqrt(variance + epsilon)
-    return centred * inverse, inverse, mean, variance
+    normal, inverse, mean, variance = (part.astype(x.dtype) for part in (centred * inverse, inverse, mean, variance))
+    return normal, inverse, mean, variance
 
 
 def standardize_backward(g: jax.Array, normal: jax.Array, inverse: jax.Array, axes: Axes) -> jax.Array:

@@ -3,6 +3,7 @@
 import jax
 
 from .._layer import Layer
+from .._variable import Seed, as_key
 from ._activations import GELU
 from ._attention import MultiHeadAttention
 from ._dense import Dense
@@ -20,7 +21,7 @@ class TransformerBlock(Layer):
         d_model: size of the last axis.
         heads: number of attention heads; divides d_model.
         d_ff: size of the feed-forward net's hidden layer.
-        key: random key for the weights and the dropout masks.
+        key: int or random key for the weights and the dropout masks.
         dropout: share of the entries set to zero in each of the two branches, 0 for none.
 
     Raises:
@@ -28,12 +29,13 @@ class TransformerBlock(Layer):
 
     Example:
         >>> import jax
+        >>> from da_layers import TransformerBlock
         >>> TransformerBlock(8, 2, 16, jax.random.key(0)).forward(jax.numpy.ones((2, 5, 8))).shape
         (2, 5, 8)
     """
 
-    def __init__(self, d_model: int, heads: int, d_ff: int, key: jax.Array, dropout: float = 0.0) -> None:
-        keys = jax.random.split(key, 5)
+    def __init__(self, d_model: int, heads: int, d_ff: int, key: Seed, dropout: float = 0.0) -> None:
+        keys = jax.random.split(as_key(key), 5)
         self.ln1 = LayerNorm(d_model)
         self.attn = MultiHeadAttention(d_model, heads, keys[0])
         self.ln2 = LayerNorm(d_model)

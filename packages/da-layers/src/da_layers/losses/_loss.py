@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from .._calls import Keeps, track_methods
+from .._calls import Keeps
 
 
 class Loss(Keeps):
@@ -12,11 +12,22 @@ class Loss(Keeps):
 
     A subclass writes `forward`, which hands what backward needs to `self.keep(...)`, and `backward`, which gets it
     from `self.take()`. It may also write `check_labels`.
-    """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        track_methods(cls)
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from da_layers import Loss
+        >>> class MeanAbsoluteError(Loss):
+        ...     def forward(self, prediction, target):
+        ...         difference = prediction - target
+        ...         self.keep(difference)
+        ...         return jnp.abs(difference).mean()
+        ...     def backward(self):
+        ...         (difference,) = self.take()
+        ...         return jnp.sign(difference) / difference.size
+        >>> loss = MeanAbsoluteError()
+        >>> float(loss.forward(jnp.array([1.0, 3.0]), jnp.array([0.0, 5.0]))), loss.backward().tolist()
+        (1.5, [0.5, -0.5])
+    """
 
     def forward(self, prediction: Any, target: Any) -> jax.Array:
         """The loss, a scalar: the mean over the samples."""

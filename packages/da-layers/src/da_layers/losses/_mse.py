@@ -2,7 +2,6 @@
 
 import jax
 
-from .._calls import label_of
 from ._loss import Loss
 
 
@@ -12,22 +11,25 @@ class MSE(Loss):
     L = mean((prediction - target)^2) over all entries; gradient 2 (prediction - target) / number of entries.
 
     Raises:
-        ValueError: prediction and target have different shapes.
+        ValueError: prediction and target have different shapes, or the prediction's dtype is not a float.
 
     Example:
         >>> import jax.numpy as jnp
+        >>> from da_layers import MSE
         >>> loss = MSE()
         >>> float(loss.forward(jnp.array([1.0, 3.0]), jnp.array([0.0, 1.0]))), loss.backward().tolist()
         (2.5, [1.0, 2.0])
     """
 
     def forward(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
-        """The loss, a scalar, for two float arrays of the same shape."""
-        if prediction.shape != target.shape:
-            raise ValueError(
-                f"{label_of(self)}: prediction and target must have the same shape. "
-                f"Received: prediction.shape={prediction.shape}, target.shape={target.shape}"
-            )
+        """The loss, a scalar, for a float prediction and a target of the same shape."""
+        self.require(
+            prediction.shape == target.shape,
+            "prediction and target must have the same shape",
+            prediction__shape=prediction.shape,
+            target__shape=target.shape,
+        )
+        self.require_float(prediction, "prediction")
         value, difference = _mse(prediction, target)
         self.keep(difference)
         return value
@@ -41,7 +43,7 @@ class MSE(Loss):
 @jax.jit
 def _mse(prediction: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
     difference = prediction - target
-    return (difference * difference).mean(), difference
+    return (difference * difference).mean(), difference.astype(prediction.dtype)
 
 
 @jax.jit

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import jax
 
 from .._layer import Layer
+from .._variable import Seed, as_key
 from ..layers._activations import ReLU
 from ..layers._batch_norm import BatchNorm
 from ..layers._containers import Sequential
@@ -14,7 +15,7 @@ from ..layers._dropout import Dropout
 from ..layers._shape import GlobalAveragePool
 
 
-def cnn(n_in: int, channels: Sequence[int], n_out: int, key: jax.Array, dropout: float = 0.0) -> Sequential:
+def cnn(n_in: int, channels: Sequence[int], n_out: int, key: Seed, dropout: float = 0.0) -> Sequential:
     """A convolutional network: 3x3 convolution, BatchNorm and ReLU for each entry of channels, average, Dense.
 
     The first convolution keeps the image's size; each later one halves it.
@@ -23,7 +24,7 @@ def cnn(n_in: int, channels: Sequence[int], n_out: int, key: jax.Array, dropout:
         n_in: channels of the image.
         channels: channels after each convolution, at least one.
         n_out: number of outputs.
-        key: random key.
+        key: int or random key.
         dropout: share of the entries set to zero before the last Dense.
 
     Returns:
@@ -34,12 +35,13 @@ def cnn(n_in: int, channels: Sequence[int], n_out: int, key: jax.Array, dropout:
 
     Example:
         >>> import jax
+        >>> from da_layers import cnn
         >>> cnn(1, [8, 16], 10, jax.random.key(0)).forward(jax.numpy.ones((2, 8, 8, 1))).shape
         (2, 10)
     """
     if not channels:
         raise ValueError(f"channels must hold one number at least. Received: channels={list(channels)}")
-    last, drop, *keys = jax.random.split(key, len(channels) + 2)
+    last, drop, *keys = jax.random.split(as_key(key), len(channels) + 2)
     layers: list[Layer] = []
     for index, (n_out_here, conv_key) in enumerate(zip(channels, keys, strict=True)):
         n_in_here = channels[index - 1] if index else n_in

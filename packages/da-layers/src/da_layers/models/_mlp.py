@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 import jax
 
 from .._layer import Layer
+from .._variable import Seed, as_key
 from ..layers._activations import ReLU
 from ..layers._containers import Sequential
 from ..layers._dense import Dense
 
 
-def mlp(sizes: Sequence[int], key: jax.Array, activation: Callable[[], Layer] = ReLU) -> Sequential:
+def mlp(sizes: Sequence[int], key: Seed, activation: Callable[[], Layer] = ReLU) -> Sequential:
     """A multi-layer perceptron: one Dense for each pair of sizes, an activation between two.
 
     Args:
         sizes: input, hidden and output sizes, at least two.
-        key: random key, split into one for each Dense.
+        key: int or random key, split into one for each Dense.
         activation: makes the layer that stands between two Dense.
 
     Returns:
@@ -27,6 +28,7 @@ def mlp(sizes: Sequence[int], key: jax.Array, activation: Callable[[], Layer] = 
 
     Example:
         >>> import jax
+        >>> from da_layers import mlp
         >>> mlp([64, 128, 10], jax.random.key(0)).forward(jax.numpy.ones((2, 64))).shape
         (2, 10)
     """
@@ -34,6 +36,6 @@ def mlp(sizes: Sequence[int], key: jax.Array, activation: Callable[[], Layer] = 
         raise ValueError(f"sizes must hold an input and an output size at least. Received: sizes={list(sizes)}")
     pairs = list(itertools.pairwise(sizes))
     layers: list[Layer] = []
-    for (n_in, n_out), layer_key in zip(pairs, jax.random.split(key, len(pairs)), strict=True):
+    for (n_in, n_out), layer_key in zip(pairs, jax.random.split(as_key(key), len(pairs)), strict=True):
         layers += [Dense(n_in, n_out, layer_key), activation()]
     return Sequential(layers[:-1])

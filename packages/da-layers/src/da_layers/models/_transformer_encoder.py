@@ -2,6 +2,7 @@
 
 import jax
 
+from .._variable import Seed, as_key
 from ..layers._containers import Sequential
 from ..layers._dense import Dense
 from ..layers._layer_norm import LayerNorm
@@ -11,7 +12,7 @@ from ..layers._transformer_block import TransformerBlock
 
 
 def transformer_encoder(
-    n_in: int, d_model: int, heads: int, d_ff: int, blocks: int, n_out: int, key: jax.Array, dropout: float = 0.0
+    n_in: int, d_model: int, heads: int, d_ff: int, blocks: int, n_out: int, key: Seed, dropout: float = 0.0
 ) -> Sequential:
     """A transformer encoder for sequences of vectors: project, add positions, blocks, normalise, average, project.
 
@@ -22,7 +23,7 @@ def transformer_encoder(
         d_ff: hidden size of a block's feed-forward net.
         blocks: number of blocks.
         n_out: number of outputs.
-        key: random key.
+        key: int or random key.
         dropout: share of the entries set to zero in each branch of a block.
 
     Returns:
@@ -33,13 +34,14 @@ def transformer_encoder(
 
     Example:
         >>> import jax
+        >>> from da_layers import transformer_encoder
         >>> model = transformer_encoder(4, 8, 2, 16, 2, 3, jax.random.key(0))
         >>> model.forward(jax.numpy.ones((2, 5, 4))).shape
         (2, 3)
     """
     if blocks < 1:
         raise ValueError(f"blocks must be 1 or more. Received: blocks={blocks}")
-    first, last, *block_keys = jax.random.split(key, blocks + 2)
+    first, last, *block_keys = jax.random.split(as_key(key), blocks + 2)
     return Sequential(
         Dense(n_in, d_model, first),
         SinusoidalPositions(),

@@ -1,0 +1,390 @@
+"""The table of cases: every layer and loss, how to make it, and its formula in NumPy."""
+
+import gc
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.monitoring
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from da_layers import (
+    GELU,
+    MSE,
+    AutoLayer,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    Dropout,
+    Flatten,
+    GlobalAveragePool,
+    GroupNorm,
+    InstanceNorm,
+    Key,
+    Layer,
+    LayerNorm,
+    Loss,
+    MultiHeadAttention,
+    Param,
+    ReLU,
+    Residual,
+    Sequential,
+    Sigmoid,
+    SinusoidalPositions,
+    SoftmaxCrossEntropy,
+    Tanh,
+    TransformerBlock,
+)
+
+
+def value(variable: Any) -> np.ndarray:
+    return np.asarray(variable.value)
+
+
+class Swish(AutoLayer):
+    def __init__(self):
+        self.beta = Param(1.0, role="scale")
+
+    def function(self, values, x):
+        return x * jax.nn.sigmoid(values["beta"] * x)
+
+
+# Formulas
+
+
+def dense(layer, x):
+    y = np.einsum("...i,io->...o", x, value(layer.weight))
+    return y if layer.bias is None else y + value(layer.bias)
+
+
+def conv(layer, x):
+    weight, stride = value(layer.weight), layer.stride
+    size = weight.shape[0]
+    if layer.padding == "same":
+        pads = []
+        for length in x.shape[1:3]:
+            total = max((math.ceil(length / stride) - 1) * stride + size - length, 0)
+            pads.append((total // 2, total - total // 2))
+        x = np.pad(x, ((0, 0), *pads, (0, 0)))
+    rows, columns = ((length - size) // stride + 1 for length in x.shape[1:3])
+    y = np.zeros((x.shape[0], rows, columns, weight.shape[3]))
+    for b in range(x.shape[0]):
+        for i in range(rows):
+            for j in range(columns):
+                for o in range(weight.shape[3]):
+                    window = x[b, i * stride : i * stride + size, j * stride : j * stride + size, :]
+                    y[b, i, j, o] = (window * weight[:, :, :, o]).sum() + value(layer.bias)[o]
+    return y
+
+
+def normalized(layer, x, axes):
+    mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    return (x - mean) / np.sqrt(variance + layer.epsilon)
+
+
+def layer_norm(layer, x):
+    return normalized(layer, x, -1) * value(layer.scale) + value(layer.bias)
+
+
+def group_norm(layer, x):
+    split = x.reshape(x.shape[0], -1, layer.groups, x.shape[-1] // layer.groups)
+    return normalized(layer, split, (1, 3)).reshape(x.shape) * value(layer.scale) + value(layer.bias)
+
+
+def batch_norm_in_training(layer, x):
+    return normalized(layer, x, tuple(range(x.ndim - 1))) * value(layer.scale) + value(layer.bias)
+
+
+def batch_norm(layer, x):
+    normal = (x - value(layer.running_mean)) / np.sqrt(value(layer.running_variance) + layer.epsilon)
+    return normal * value(layer.scale) + value(layer.bias)
+
+
+def gelu(layer, x):
+    return np.vectorize(lambda number: number * (1 + math.erf(number / math.sqrt(2))) / 2)(x)
+
+
+def positions(layer, x):
+    y = x.copy()
+    for t in range(x.shape[1]):
+        for i in range(x.shape[2]):
+            angle = t / 10000 ** (i // 2 * 2 / x.shape[2])
+            y[:, t, i] += math.cos(angle) if i % 2 else math.sin(angle)
+    return y
+
+
+def softmax(x):
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def attention(layer, x):
+    q, k, v = dense(layer.query, x), dense(layer.key, x), dense(layer.value, x)
+    d = layer.d_model // layer.heads
+    mixed = np.zeros_like(x)
+    for b in range(x.shape[0]):
+        for h in range(layer.heads):
+            part = slice(h * d, (h + 1) * d)
+            p = softmax(q[b, :, part] @ k[b, :, part].T / math.sqrt(d))
+            mixed[b, :, part] = p @ v[b, :, part]
+    return dense(layer.output, mixed)
+
+
+def transformer_block(layer, x):
+    h = x + attention(layer.attn, layer_norm(layer.ln1, x))
+    return h + dense(layer.ffn2, gelu(None, dense(layer.ffn1, layer_norm(layer.ln2, h))))
+
+
+# Cases
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer and what it must do.
+
+    Attributes:
+        name: shown by pytest.
+        make: makes the layer.
+        shape: shape of an input.
+        formula: (layer, x) -> y in NumPy, for training=False.
+        training_formula: the same for training=True; None where masks are random.
+        rejects: shape of an input that the layer must not take, and the requirement its error must state.
+        only_float: whether the layer must not take integers.
+    """
+
+    name: str
+    make: Callable[[], Layer]
+    shape: tuple[int, ...]
+    formula: Callable[[Any, np.ndarray], np.ndarray]
+    training_formula: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    rejects: tuple[tuple[int, ...], str] | None = None
+    only_float: bool = True
+
+    def build(self) -> Layer:
+        """The layer, with a random number in each Param and Buffer."""
+        layer, rng = self.make(), np.random.default_rng(1)
+        for path, variable in layer.variables().items():
+            if not isinstance(variable, Key):
+                numbers = rng.normal(size=variable.value.shape)
+                variable.value = np.abs(numbers) + 0.5 if path.endswith("variance") else numbers
+        return layer
+
+    def x(self, dtype: Any = np.float32) -> jax.Array:
+        """An input."""
+        return jnp.asarray(np.random.default_rng(2).normal(size=self.shape), dtype)
+
+    def g(self, y: Any) -> jax.Array:
+        """A gradient of an output of the shape and dtype of `y`."""
+        return jnp.asarray(np.random.default_rng(3).normal(size=y.shape), y.dtype)
+
+
+def plain(name, make, shape, formula, **rest):
+    return Case(name, make, shape, formula, training_formula=formula, **rest)
+
+
+ROWS = "x must have shape"
+CASES = [
+    plain("Dense", lambda: Dense(4, 6, 0), (5, 4), dense, rejects=((5, 3), r"x must have shape \(..., 4\)")),
+    plain("Dense-vector", lambda: Dense(4, 6, 0), (4,), dense, rejects=((), ROWS)),
+    plain("Dense-no-bias", lambda: Dense(4, 6, 0, bias=False), (2, 3, 4), dense, rejects=((2, 4, 3), ROWS)),
+    plain("Conv2D", lambda: Conv2D(2, 4, 3, 0), (2, 5, 4, 2), conv, rejects=((2, 5, 4, 3), ROWS)),
+    plain("Conv2D-stride", lambda: Conv2D(2, 4, 3, 0, stride=2), (2, 5, 4, 2), conv, rejects=((5, 4, 2), ROWS)),
+    plain(
+        "Conv2D-valid",
+        lambda: Conv2D(2, 3, 2, 0, padding="valid"),
+        (2, 4, 3, 2),
+        conv,
+        rejects=((2, 4, 1, 2), "x must be at least 2 high and wide"),
+    ),
+    plain(
+        "Conv2D-valid-stride", lambda: Conv2D(2, 3, 2, 0, stride=3, padding="valid"), (1, 7, 6, 2), conv
+    ),  # the last row and column are in no window
+    plain("ReLU", ReLU, (3, 4), lambda layer, x: np.maximum(x, 0)),
+    plain("GELU", GELU, (3, 4), gelu),
+    plain("Tanh", Tanh, (3, 4), lambda layer, x: np.tanh(x)),
+    plain("Sigmoid", Sigmoid, (3, 4), lambda layer, x: 1 / (1 + np.exp(-x))),
+    plain("LayerNorm", lambda: LayerNorm(4), (2, 3, 4), layer_norm, rejects=((2, 3, 5), ROWS)),
+    plain("GroupNorm", lambda: GroupNorm(2, 6), (2, 3, 2, 6), group_norm, rejects=((6,), ROWS)),
+    plain("GroupNorm-rows", lambda: GroupNorm(2, 6), (3, 6), group_norm, rejects=((3, 4), ROWS)),
+    plain("InstanceNorm", lambda: InstanceNorm(4), (2, 5, 4), group_norm, rejects=((2, 4), ROWS)),
+    Case("BatchNorm", lambda: BatchNorm(4), (5, 4), batch_norm, batch_norm_in_training, ((5, 3), ROWS)),
+    Case("BatchNorm-image", lambda: BatchNorm(4), (2, 3, 2, 4), batch_norm, batch_norm_in_training, ((4,), ROWS)),
+    Case("Dropout", lambda: Dropout(0.4, 0), (5, 4), lambda layer, x: x),
+    plain("Flatten", Flatten, (2, 3, 4), lambda layer, x: x.reshape(2, 12), rejects=((3,), ROWS), only_float=False),
+    plain(
+        "GlobalAveragePool",
+        GlobalAveragePool,
+        (2, 3, 5, 4),
+        lambda layer, x: x.mean((1, 2)),
+        rejects=((2, 4), ROWS),
+        only_float=False,
+    ),
+    plain("SinusoidalPositions", SinusoidalPositions, (2, 3, 6), positions, rejects=((2, 3, 5), ROWS)),
+    plain("MultiHeadAttention", lambda: MultiHeadAttention(4, 2, 0), (2, 3, 4), attention, rejects=((3, 4), ROWS)),
+    plain("TransformerBlock", lambda: TransformerBlock(4, 2, 6, 0), (2, 3, 4), transformer_block),
+    Case(
+        "TransformerBlock-dropout",
+        lambda: TransformerBlock(4, 2, 6, 0, dropout=0.3),
+        (2, 3, 4),
+        transformer_block,
+        rejects=((2, 3, 6), ROWS),
+    ),
+    plain(
+        "Sequential",
+        lambda: Sequential(Dense(4, 6, 0), Tanh()),
+        (3, 4),
+        lambda layer, x: np.tanh(dense(layer.layers[0], x)),
+        rejects=((3, 6), ROWS),
+    ),
+    plain(
+        "Residual",
+        lambda: Residual(Dense(4, 4, 0)),
+        (3, 4),
+        lambda layer, x: x + dense(layer.inner, x),
+        rejects=((4, 3), ROWS),
+    ),
+    plain("AutoLayer", Swish, (3, 4), lambda layer, x: x / (1 + np.exp(-value(layer.beta) * x)), only_float=False),
+]
+
+
+@dataclass(frozen=True)
+class LossCase:
+    """A loss, a target, and its formula (prediction, target) -> number in NumPy."""
+
+    name: str
+    make: Callable[[], Loss]
+    shape: tuple[int, ...]
+    target: Callable[[np.random.Generator], np.ndarray]
+    formula: Callable[[np.ndarray, np.ndarray], float]
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """A prediction and a target."""
+        rng = np.random.default_rng(4)
+        return rng.normal(size=self.shape), self.target(rng)
+
+
+def mean_squared_error(prediction, target):
+    return np.mean((prediction - target) ** 2)
+
+
+def cross_entropy_of_rows(prediction, target):
+    log_p = np.log(softmax(prediction))
+    return -(target * log_p).sum(-1).mean()
+
+
+def cross_entropy(prediction, target):
+    p = softmax(prediction).reshape(-1, prediction.shape[-1])
+    return -np.mean([math.log(row[label]) for row, label in zip(p, target.reshape(-1).astype(int), strict=True)])
+
+
+LOSS_CASES = [
+    LossCase("MSE", MSE, (3, 4), lambda rng: rng.normal(size=(3, 4)), mean_squared_error),
+    LossCase("MSE-vector", MSE, (5,), lambda rng: rng.normal(size=5), mean_squared_error),
+    LossCase("MSE-integers", MSE, (5,), lambda rng: rng.integers(0, 9, 5), mean_squared_error),
+    LossCase("SoftmaxCrossEntropy", SoftmaxCrossEntropy, (5, 3), lambda rng: rng.integers(0, 3, 5), cross_entropy),
+    LossCase("SoftmaxCrossEntropy-one", SoftmaxCrossEntropy, (3,), lambda rng: np.array(2), cross_entropy),
+    LossCase(
+        "SoftmaxCrossEntropy-tokens",
+        SoftmaxCrossEntropy,
+        (2, 4, 3),
+        lambda rng: rng.integers(0, 3, (2, 4)),
+        cross_entropy,
+    ),
+    LossCase(
+        "SoftmaxCrossEntropy-bool", SoftmaxCrossEntropy, (5, 2), lambda rng: rng.normal(size=5) > 0, cross_entropy
+    ),
+    LossCase(
+        "SoftmaxCrossEntropy-rows",
+        SoftmaxCrossEntropy,
+        (5, 3),
+        lambda rng: softmax(rng.normal(size=(5, 3))),
+        cross_entropy_of_rows,
+    ),
+    LossCase(
+        "SoftmaxCrossEntropy-weighted-rows",
+        SoftmaxCrossEntropy,
+        (5, 3),
+        lambda rng: np.abs(rng.normal(size=(5, 3))),
+        cross_entropy_of_rows,
+    ),
+]
+
+
+def pytest_generate_tests(metafunc):
+    for name, cases in (("case", CASES), ("loss_case", LOSS_CASES)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, cases, ids=lambda case: case.name)
+
+
+@pytest.fixture(scope="session")
+def cases():
+    return CASES
+
+
+@pytest.fixture(scope="session")
+def loss_cases():
+    return LOSS_CASES
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def compilations():
+    """A context manager that yields a list; XLA compilations inside it append their names."""
+
+    @contextmanager
+    def count() -> Iterator[list[str]]:
+        names: list[str] = []
+
+        def listen(event: str, duration: float, **info: Any) -> None:
+            if event == "/jax/core/compile/backend_compile_duration":
+                names.append(str(info.get("fun_name")))
+
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            yield names
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listen)
+
+    return count
+
+
+@pytest.fixture(scope="session")
+def pure():
+    """Makes a pure function (params' values by path, x) -> y of a layer; its variables stay as they are."""
+
+    def make(layer: Layer, training: bool = True) -> Callable[..., Any]:
+        variables, before = layer.variables(), layer.state_dict()
+
+        def function(values: dict[str, jax.Array], *args: Any) -> Any:
+            try:
+                for path, new in values.items():
+                    variables[path].value = new
+                return layer.forward(*args, training=training)
+            finally:
+                for path, old in before.items():
+                    variables[path].value = old
+
+        return function
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def live_arrays():
+    """Counts the arrays that are alive, those only in garbage left out where there are more than `limit`."""
+
+    def count(limit: int = 0) -> int:
+        if len(jax.live_arrays()) > limit:
+            gc.collect()
+        return len(jax.live_arrays())
+
+    return count

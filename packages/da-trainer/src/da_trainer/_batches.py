@@ -1,0 +1,75 @@
+"""The batches of an epoch, gathered on the device."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from da_layers import Loss
+from jax import lax
+
+from ._data import Data
+from ._forms import form_of
+
+
+class Batches:
+    """The batches of one pass over the data.
+
+    Args:
+        data: checked arrays.
+        batch_size: samples in a batch; the last one may be shorter.
+        order: (samples,) int32, the order of the samples; None for the order they have.
+        drop_last: leave out a last batch that is shorter.
+
+    Attributes:
+        sizes: number of samples in each batch.
+        form: a number for the data's shapes and dtypes.
+    """
+
+    def __init__(self, data: Data, batch_size: int, order: jax.Array | None = None, drop_last: bool = False) -> None:
+        self._data, self._order = data, order
+        end = data.samples - data.samples % batch_size if drop_last else data.samples
+        self._starts = range(0, end, batch_size)
+        self.sizes = [min(batch_size, data.samples - start) for start in self._starts]
+        self.form = form_of(jax.tree.map(lambda array: array[:0], data.arrays))
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        """The arrays of batch `index`."""
+        return _gather(self._data.arrays, self._order, np.int32(self._starts[index]), size=self.sizes[index])
+
+    def check_labels(self, loss: Loss, prediction: Any) -> None:
+        """Raises a ValueError where the integer targets do not fit the model's prediction."""
+        if self._data.labels is not None:
+            loss.check_labels(prediction, *self._data.labels)
+
+    def watch(self, loss: Loss) -> Callable[[Any], None]:
+        """`check_labels` as a function of the prediction."""
+        return partial(self.check_labels, loss)
+
+    def mean_over_samples(self, losses: Any, counted: Any = True) -> float:
+        """The mean of the batches' losses, each weighed by its samples; over the batches that are `counted`."""
+        weights = np.array(self.sizes, np.float64) * counted
+        kept = weights > 0
+        return float((np.asarray(losses, np.float64) * weights)[kept].sum() / weights.sum()) if kept.any() else np.nan
+
+
+def shuffled(key: jax.Array, epoch: int, samples: int) -> jax.Array:
+    """The order of an epoch's samples; depends on the key, the epoch's number and the count of samples alone."""
+    return _permutation(key, np.uint32(epoch), samples=samples)
+
+
+@partial(jax.jit, static_argnames="samples")
+def _permutation(key: jax.Array, epoch: jax.Array, *, samples: int) -> jax.Array:
+    return jax.random.permutation(jax.random.fold_in(key, epoch), samples)
+
+
+@partial(jax.jit, static_argnames="size")
+def _gather(arrays: Any, order: jax.Array | None, start: jax.Array, *, size: int) -> Any:
+    if order is None:
+        return jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, start, size), arrays)
+    rows = lax.dynamic_slice_in_dim(order, start, size)
+    return jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), arrays)

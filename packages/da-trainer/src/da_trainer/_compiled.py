@@ -1,0 +1,128 @@
+"""The compiled executor: the whole step in one compiled call, on arrays instead of objects."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import jax
+
+from ._batches import Batches
+from ._forms import form_of
+from ._nonfinite import NonFiniteStep
+from ._programs import Programs
+from ._step import Decay, Outcome, Rates, evaluation_step, prediction_step, train_step
+from ._values import Parts, Values, read_hyperparameters, read_values, write_values
+
+
+class _Done(NamedTuple):
+    """A step since `load`: enough to run it again."""
+
+    batches: Batches
+    index: int
+    rates: Rates
+    decay: Decay
+    finite: jax.Array
+
+
+class Compiled:
+    """Runs steps on arrays; the objects get the values when `store` is called.
+
+    Between `load` and `store` the state lives here, and each step reuses its memory. The objects keep what `load`
+    read, so they hold good arrays at every moment.
+
+    Args:
+        exact: keep eager's rounding; False leaves XLA free.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self.programs = Programs(exact)
+        self._predictions: dict[Hashable, Any] = {}
+        self._state: Values | None = None
+        self._form = -1
+        self._done: list[_Done] = []
+
+    def load(self, parts: Parts) -> None:
+        """Takes the values from the objects, as copies: steps reuse their memory."""
+        self._state = jax.tree.map(lambda array: array.copy(), read_values(parts))
+        self._form = form_of(self._state)
+        self._done = []
+        self.programs.look_again()
+
+    def step(
+        self, parts: Parts, batches: Batches, index: int, rates: Rates, decay: Decay, skip_nonfinite: bool
+    ) -> Outcome:
+        """One training step on batch `index`; whether it was finite is looked at in `store`."""
+        if self._state is None:
+            self.load(parts)
+        options = (decay, skip_nonfinite, rates.weight_decay is None, rates.clip_norm is None)
+        key = ("training", self._form, batches.form, batches.sizes[index], options)
+        watch = self._watch(key, parts, batches)
+
+        def body(rates: Rates, x: Any, y: Any) -> Outcome:
+            return train_step(parts, x, y, rates, decay, skip_nonfinite, watch)
+
+        args = (self._state, read_hyperparameters(parts.optimizer), rates, *batches[index])
+        program = self.programs.get(key, parts, body, args, training=True)
+        self._state, outcome = program(*args)
+        if not skip_nonfinite:
+            self._done.append(_Done(batches, index, rates, decay, outcome.finite))
+        return outcome
+
+    def store(self, parts: Parts) -> None:
+        """Writes the values into the objects.
+
+        Raises:
+            NonFiniteStep: a step since `load` had a loss or gradient that is not finite; the objects have the values
+                from before the first such step.
+        """
+        state, done, self._state, self._done = self._state, self._done, None, []
+        finite = jax.device_get([step.finite for step in done])
+        if not all(finite):
+            bad = done[finite.index(False)]
+            self._run_again(parts, done[: finite.index(False)])
+            raise NonFiniteStep(bad.batches[bad.index], bad.index, bad.rates)
+        if state is not None and not any(leaf.is_deleted() for leaf in jax.tree.leaves(state)):
+            write_values(parts, state)
+
+    def _run_again(self, parts: Parts, steps: list[_Done]) -> None:
+        # The objects still hold what `load` read, and the same steps give the same bits.
+        for step in steps:
+            self.step(parts, step.batches, step.index, step.rates, step.decay, skip_nonfinite=False)
+        self.store(parts)
+
+    def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
+        """The loss on each batch (x, y)."""
+        return self._forward_all("evaluation", evaluation_step, parts, batches)
+
+    def predict(self, parts: Parts, batches: Batches) -> list[Any]:
+        """The model's output for each batch (x,)."""
+        return self._forward_all("prediction", prediction_step, parts, batches)
+
+    def _forward_all(self, kind: str, step: Callable[..., Any], parts: Parts, batches: Batches) -> list[Any]:
+        self.programs.look_again()
+        values = read_values(parts, slots=False)
+        form = form_of(values)
+        outputs = []
+        for index, size in enumerate(batches.sizes):
+            key = (kind, form, batches.form, size)
+            watch = self._watch(key, parts, batches)
+
+            def body(*batch: Any, watch: Callable[[Any], None] = watch) -> Any:
+                return step(parts, *batch, watch)
+
+            args = (values, read_hyperparameters(parts.optimizer), *batches[index])
+            changed, output = self.programs.get(key, parts, body, args, training=False)(*args)
+            values.variables.update(changed.variables)
+            outputs.append(output)
+        write_values(parts, values)
+        return outputs
+
+    def _watch(self, key: Hashable, parts: Parts, batches: Batches) -> Callable[[Any], None]:
+        """Checks the labels against the prediction: now if its shape is known, and whenever the step is traced."""
+
+        def watch(prediction: Any) -> None:
+            batches.check_labels(parts.loss, prediction)
+            self._predictions[key] = jax.tree.map(jax.typeof, prediction)
+
+        if key in self._predictions:
+            batches.check_labels(parts.loss, self._predictions[key])
+        return watch

@@ -1,0 +1,147 @@
+"""What users hand in, checked and placed on the device; every error names the argument."""
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Data:
+    """Checked arrays on the device.
+
+    Attributes:
+        arrays: (X,) or (X, y); each an array, a tuple or a dict of arrays.
+        samples: length of every first axis.
+        labels: smallest and largest entry where y is of an integer dtype, else None.
+    """
+
+    arrays: tuple[Any, ...]
+    samples: int
+    labels: tuple[int, int] | None = None
+
+
+def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
+    """The inputs of a model, as float arrays.
+
+    Raises:
+        ValueError: empty, of no float dtype, ragged, of different lengths, or (with `finite`) NaN or infinite.
+    """
+    arrays = _on_device(name, X)
+    for where, array in _named(name, arrays):
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ValueError(f"{where} must be of a float dtype. Received: {where}.dtype={array.dtype}")
+        if finite:
+            _require_finite(where, array)
+    return Data((arrays,), _samples(name, arrays))
+
+
+def check_pairs(X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("X", "y")) -> Data:
+    """Inputs and targets of the same length.
+
+    Raises:
+        ValueError: as `check_inputs` raises, for X and for y; or the lengths differ.
+    """
+    inputs = check_inputs(X, finite, names[0])
+    targets = _on_device(names[1], y)
+    samples = _samples(names[1], targets)
+    if samples != inputs.samples:
+        raise ValueError(
+            f"{names[0]} and {names[1]} must have the same length. "
+            f"Received: len({names[0]})={inputs.samples}, len({names[1]})={samples}"
+        )
+    labels = None
+    for where, array in _named(names[1], targets):
+        if jnp.issubdtype(array.dtype, jnp.integer):
+            labels = (int(array.min()), int(array.max()))
+        elif finite:
+            _require_finite(where, array)
+    return Data((*inputs.arrays, targets), samples, labels)
+
+
+@contextmanager
+def naming_shapes(data: Data, names: Sequence[str] = ("X", "y")) -> Iterator[None]:
+    """Adds to an error from a layer or loss what shapes the user's arguments have."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        shapes = [
+            f"{where}.shape={leaf.shape}"
+            for name, arrays in zip(names, data.arrays, strict=False)
+            for where, leaf in _named(name, arrays)
+        ]
+        error.add_note(f"The arguments were {', '.join(shapes)}.")
+        raise
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """`value` as an int of at least `least`.
+
+    Raises:
+        ValueError: it is no integer, or smaller.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if isinstance(value, bool) or count < least:
+        raise ValueError(f"{name} must be an integer of {least} or more. Received: {name}={value!r}")
+    return count
+
+
+def _on_device(name: str, value: Any) -> Any:
+    if isinstance(value, (tuple, dict)):
+        return jax.tree.map(lambda leaf: _array(name, leaf), value, is_leaf=lambda leaf: isinstance(leaf, list))
+    return _array(name, value)
+
+
+def _array(name: str, value: Any) -> jax.Array:
+    if isinstance(value, jax.Array):
+        array: Any = value
+    else:
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(f"{name} must be an array: rows of one length. Received: {error}") from None
+    if array.dtype == bool:
+        array = array.astype(np.int32)
+    if not jnp.issubdtype(array.dtype, jnp.number) or jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise ValueError(f"{name} must hold numbers. Received: {name}.dtype={array.dtype}")
+    if array.ndim == 0:
+        raise ValueError(f"{name} must have samples along its first axis. Received: {name}.shape=()")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} must hold one sample at least. Received: {name}.shape={array.shape}")
+    if jnp.issubdtype(array.dtype, jnp.integer):
+        return jnp.asarray(array, jnp.int32)
+    # Numbers too large for the device's dtype become infinite here, and are reported as such.
+    with np.errstate(over="ignore"):
+        return jnp.asarray(array)
+
+
+def _named(name: str, arrays: Any) -> list[tuple[str, jax.Array]]:
+    return [(name + jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(arrays)]
+
+
+def _samples(name: str, arrays: Any) -> int:
+    lengths = [len(leaf) for leaf in jax.tree.leaves(arrays)]
+    if len(set(lengths)) != 1:
+        raise ValueError(f"The arrays of {name} must have the same length. Received: lengths={lengths}")
+    return lengths[0]
+
+
+def _require_finite(name: str, array: jax.Array) -> None:
+    if not _finite(array):
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array, np.float64)))[0])
+        raise ValueError(
+            f"{name} must be finite in {array.dtype}. Received: {name}[{', '.join(map(str, place))}]={array[place]}"
+        )
+
+
+@jax.jit
+def _finite(array: jax.Array) -> jax.Array:
+    return jnp.isfinite(array).all()

@@ -1,0 +1,41 @@
+"""A loss or gradient that is not finite: which step, and which layer made it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from da_layers import observe
+
+from ._step import Decay, Rates, train_step
+from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
+
+
+class NonFiniteStep(Exception):  # noqa: N818 - a signal from an executor to fit, which names epoch and step
+    """A step whose loss or gradient is not finite; the objects hold the values from before it."""
+
+    def __init__(self, batch: Any, index: int, rates: Rates) -> None:
+        super().__init__(index)
+        self.batch, self.index, self.rates = batch, index, rates
+
+
+class _Found(Exception):  # noqa: N818 - leaves the step as soon as the layer is known
+    pass
+
+
+def first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str:
+    """Runs the step again in the loop, and names the first layer and direction whose output is not finite."""
+
+    def stop_at(label: str, direction: str, output: Any) -> None:
+        arrays = [leaf for leaf in jax.tree.leaves(output) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+        if not all(bool(jnp.isfinite(array).all()) for array in arrays):
+            raise _Found(f"{label}, {direction}")
+
+    before = read_values(parts)
+    try:
+        with observe(stop_at), hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
+            train_step(parts, *batch, rates, decay, skip_nonfinite=False, watch=lambda prediction: None)
+    except _Found as found:
+        return str(found.args[0])
+    finally:
+        write_values(parts, before)
+    return "a Param's gradient, no layer's output"

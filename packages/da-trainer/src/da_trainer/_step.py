@@ -1,0 +1,105 @@
+"""What a training step is. Both executors run this one body: the loop eagerly, the compiled step by tracing it."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from da_layers import Param
+from da_optim import clip_by_global_norm, decoupled_decay, l2_decay
+
+from ._values import Parts, read_values, write_values
+
+Decay = Literal["l2", "decoupled"]
+
+
+class Rates(NamedTuple):
+    """The numbers of a step that may differ from step to step; float32 scalars.
+
+    Attributes:
+        lr: learning rate, the schedule's multiplier included.
+        eta: the schedule's multiplier.
+        weight_decay: lambda, or None for no decay.
+        clip_norm: largest norm of all gradients together, or None for no clipping.
+    """
+
+    lr: Any
+    eta: Any
+    weight_decay: Any | None
+    clip_norm: Any | None
+
+
+class Outcome(NamedTuple):
+    """What a step tells: its loss, and whether loss and gradients were finite."""
+
+    loss: jax.Array
+    finite: jax.Array
+
+
+# Called with the prediction before the loss: where labels are checked against its shape.
+Watch = Callable[[Any], None]
+
+
+def train_step(parts: Parts, x: Any, y: Any, rates: Rates, decay: Decay, skip_nonfinite: bool, watch: Watch) -> Outcome:
+    """One step on the batch (x, y): moves the Params, Buffers, Keys and slots of `parts`."""
+    before = read_values(parts) if skip_nonfinite else None
+    params = list(parts.trained.values())
+    for param in params:
+        param.zero_grad()
+
+    prediction = parts.model.forward(x, training=True)
+    watch(prediction)
+    loss = parts.loss.forward(prediction, y)
+    parts.model.backward(parts.loss.backward())
+
+    finite = _all_finite(loss, [param.grad for param in params])
+    if rates.clip_norm is not None:
+        clipped, norm = clip_by_global_norm([param.grad for param in params], rates.clip_norm)
+        finite = finite & jnp.isfinite(norm)
+        for param, gradient in zip(params, clipped, strict=True):
+            param.set_grad(gradient)
+    for param in params:
+        if rates.weight_decay is not None and decays(param):
+            _decay(param, rates, decay)
+        param.update(parts.optimizer, rates.lr)
+
+    if before is not None:
+        write_values(parts, _choose(finite, read_values(parts), before))
+    return Outcome(loss, finite)
+
+
+def evaluation_step(parts: Parts, x: Any, y: Any, watch: Watch) -> jax.Array:
+    """The loss on the batch (x, y), nothing moved."""
+    loss = parts.loss.forward(prediction_step(parts, x, watch), y)
+    parts.loss.forget()
+    return loss
+
+
+def prediction_step(parts: Parts, x: Any, watch: Watch) -> Any:
+    """The model's output for x, nothing moved."""
+    prediction = parts.model.forward(x, training=False)
+    watch(prediction)
+    return prediction
+
+
+def decays(param: Param) -> bool:
+    """Whether weight decay acts on `param`: on weights that are trained, not on biases and scales."""
+    return param.role == "weight" and param.trainable
+
+
+def _decay(param: Param, rates: Rates, decay: Decay) -> None:
+    if decay == "decoupled":
+        param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
+    else:
+        param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))
+
+
+@jax.jit
+def _all_finite(loss: jax.Array, gradients: list[jax.Array]) -> jax.Array:
+    flags = [jnp.isfinite(array).all() for array in (loss, *gradients)]
+    return jnp.stack(flags).all()
+
+
+@jax.jit
+def _choose(condition: jax.Array, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

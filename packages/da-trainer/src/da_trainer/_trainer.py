@@ -1,0 +1,273 @@
+"""The trainer."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, Self, get_args
+
+import jax
+import jax.numpy as jnp
+from da_layers import Layer, Loss
+from da_optim import Schedule, check_optimizer
+
+from ._batches import Batches
+from ._callbacks import Callback
+from ._compiled import Compiled
+from ._data import Data, check_count, check_inputs, check_pairs, naming_shapes
+from ._early_stopping import EarlyStopping
+from ._fit import Plan, fit
+from ._loop import Loop
+from ._step import Decay, decays
+from ._values import Parts
+
+Mode = bool | Literal["exact", "fused"]
+OnNonFinite = Literal["raise", "skip"]
+
+
+class Trainer:
+    """Trains a model: by a plain loop, or with the whole step in one compiled call; the bits are the same.
+
+    A step zeroes the gradients, runs forward, loss and backward, checks that loss and gradients are finite, clips,
+    decays, and updates each Param. Weight decay acts on Params of role "weight": "l2" adds lambda * theta to the
+    gradient; "decoupled" subtracts eta_t * lambda * theta from the weights, with eta_t the schedule's multiplier
+    (Loshchilov & Hutter 2019, Algorithm 1 line 9 and Algorithm 2 line 12). Clipping multiplies every gradient by
+    clip_norm / norm where the norm of all of them together is larger than clip_norm (Pascanu et al. 2013).
+
+    Args:
+        model: the layer to train; what it holds is found under any attribute name.
+        loss: the loss.
+        optimizer: an object with `lr`, `init`, `update` and `step`; kept as `optimizer_prototype`.
+        schedule: multiplier of the learning rate by epoch, None for 1.
+        weight_decay: lambda, 0 or more.
+        decay: "l2" or "decoupled".
+        clip_norm: largest norm of all gradients together, 0 or more; None for no clipping.
+        compile: False for the loop; True or "exact" for one compiled call with the loop's bits; "fused" leaves XLA
+            free to round otherwise.
+        on_nonfinite: "raise" stops at a loss or gradient that is NaN or infinite, "skip" leaves that step out.
+
+    Attributes:
+        history_: "train_loss" (mean over samples), "val_loss" (where validated) and "lr" (of the epoch's first step),
+            one entry an epoch, continued by the next fit.
+        epoch_: epochs trained so far.
+        skipped_steps_: steps left out by on_nonfinite="skip".
+
+    Raises:
+        ValueError: an argument is out of its range, or the optimiser lacks part of its protocol.
+
+    Example:
+        >>> import jax
+        >>> from da_layers import MSE, mlp
+        >>> from da_optim import SGD
+        >>> from da_trainer import Trainer
+        >>> X = jax.random.normal(jax.random.PRNGKey(1), (256, 512))
+        >>> y = jax.random.normal(jax.random.PRNGKey(2), (256, 512))
+        >>> for compile in (False, True):
+        ...     model = mlp([512] * 5, jax.random.PRNGKey(0))
+        ...     trainer = Trainer(model, MSE(), SGD(0.01), compile=compile)
+        ...     trainer.fit(X, y, epochs=1, batch_size=256).history_["train_loss"]
+        [2.840958833694458]
+        [2.840958833694458]
+    """
+
+    def __init__(
+        self,
+        model: Layer,
+        loss: Loss,
+        optimizer: Any,
+        schedule: Schedule | None = None,
+        weight_decay: float = 0.0,
+        decay: Decay = "l2",
+        clip_norm: float | None = None,
+        compile: Mode = False,  # noqa: A002 - the name users know from other libraries
+        on_nonfinite: OnNonFinite = "raise",
+    ) -> None:
+        _require(isinstance(model, Layer), "model must be a da_layers.Layer", model=model)
+        _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
+        check_optimizer(optimizer)
+        _require(
+            schedule is None or callable(getattr(schedule, "multiplier", None)),
+            "schedule must have multiplier(epoch)",
+            schedule=schedule,
+        )
+        _require(
+            _is_number(weight_decay), "weight_decay must be a finite number of 0 or more", weight_decay=weight_decay
+        )
+        _require(decay in get_args(Decay), "decay must be 'l2' or 'decoupled'", decay=decay)
+        _require(
+            clip_norm is None or _is_number(clip_norm),
+            "clip_norm must be None or a finite number of 0 or more",
+            clip_norm=clip_norm,
+        )
+        _require(
+            any(compile is choice for choice in (False, True)) or compile in ("exact", "fused"),
+            "compile must be False, True (the same as 'exact') or 'fused'",
+            compile=compile,
+        )
+        _require(
+            on_nonfinite in get_args(OnNonFinite), "on_nonfinite must be 'raise' or 'skip'", on_nonfinite=on_nonfinite
+        )
+        self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
+        self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
+        self.compile, self.on_nonfinite = compile, on_nonfinite
+        self.history_: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "lr": []}
+        self.epoch_ = 0
+        self.skipped_steps_ = 0
+        self.executor = Compiled(exact=compile != "fused") if compile else Loop()
+        self._batch_size: int | None = None
+        self.parts()
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        epochs: int,
+        batch_size: int,
+        key: jax.Array | None = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        patience: int | None = None,
+        min_delta: float = 0.0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = False,
+    ) -> Self:
+        """Trains for `epochs` more epochs.
+
+        Args:
+            X: (samples, ...) inputs: an array of a float dtype, a list, a memory-mapped file, or a tuple or dict of
+                arrays.
+            y: (samples, ...) targets: floats, or integer labels of any integer dtype.
+            epochs: passes over the data, 0 or more.
+            batch_size: samples in a batch, 1 or more; the last batch may be shorter.
+            key: random key for the order of the samples, which depends on it and the epoch's number alone; None
+                stands for `jax.random.PRNGKey(0)`.
+            X_val: inputs for the validation loss after each epoch; None for none.
+            y_val: targets for it.
+            patience: stop after so many epochs without a better validation loss, and in any case end with the best
+                Params and Buffers; None never stops.
+            min_delta: how much smaller a validation loss must be to be better, 0 or more.
+            shuffle: a new order of the samples in each epoch.
+            drop_last: leave out a last batch that is shorter.
+            callbacks: called after steps and epochs.
+            progress: show a bar.
+
+        Returns:
+            The trainer.
+
+        Raises:
+            ValueError: an argument is empty, of a wrong shape, dtype or range; nothing has changed then.
+            FloatingPointError: a loss or gradient is NaN or infinite and on_nonfinite is "raise".
+        """
+        finite = self.on_nonfinite == "raise"
+        data = check_pairs(X, y, finite)
+        check_count("epochs", epochs, 0)
+        check_count("batch_size", batch_size, 1)
+        if drop_last:
+            _require(
+                data.samples >= batch_size,
+                f"batch_size must be at most the {data.samples} samples where drop_last=True",
+                batch_size=batch_size,
+            )
+        _require((X_val is None) == (y_val is None), "X_val and y_val must be given together", X_val=X_val, y_val=y_val)
+        validation = None if X_val is None else check_pairs(X_val, y_val, finite, ("X_val", "y_val"))
+        stopping = None
+        if patience is not None:
+            check_count("patience", patience, 1)
+            _require(_is_number(min_delta), "min_delta must be a finite number of 0 or more", min_delta=min_delta)
+            _require(validation is not None, "patience must come with X_val and y_val", patience=patience)
+            stopping = EarlyStopping(patience, min_delta)
+        self._batch_size = batch_size
+        plan = Plan(
+            data,
+            epochs,
+            batch_size,
+            jax.random.PRNGKey(0) if key is None else key,
+            validation,
+            stopping,
+            shuffle,
+            drop_last,
+            callbacks,
+            progress,
+        )
+        with naming_shapes(data):
+            fit(self, plan)
+        return self
+
+    def evaluate(self, X: Any, y: Any, batch_size: int | None = None) -> float:
+        """The loss on (X, y), the mean over the samples.
+
+        Args:
+            X: (samples, ...) inputs, as for `fit`.
+            y: (samples, ...) targets.
+            batch_size: samples in a batch; None for that of the last fit, or all at once before the first.
+
+        Raises:
+            ValueError: as `fit` raises.
+        """
+        data = check_pairs(X, y)
+        with naming_shapes(data):
+            return self.loss_on(self.parts(), data, self._or_last(batch_size, data))
+
+    def predict(self, X: Any, batch_size: int | None = None) -> jax.Array:
+        """The model's output for X, in evaluation mode.
+
+        Args:
+            X: (samples, ...) inputs, as for `fit`.
+            batch_size: as for `evaluate`.
+
+        Returns:
+            (samples, ...) outputs, on the device.
+
+        Raises:
+            ValueError: as `fit` raises.
+        """
+        data = check_inputs(X)
+        with naming_shapes(data):
+            outputs = self.executor.predict(self.parts(), Batches(data, self._or_last(batch_size, data)))
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
+
+    def decayed(self) -> list[str]:
+        """The paths of the Params that weight decay acts on; none where weight_decay is 0."""
+        return [path for path, param in self.parts().trained.items() if self.weight_decay and decays(param)]
+
+    def multiplier(self, epoch: float) -> float:
+        """The schedule's eta_t at a fractional epoch."""
+        return 1.0 if self.schedule is None else self.schedule.multiplier(epoch)
+
+    def learning_rate(self, epoch: float) -> float:
+        """The learning rate at a fractional epoch: the optimiser's lr times the schedule's multiplier."""
+        return float(self.optimizer_prototype.lr) * self.multiplier(epoch)
+
+    @property
+    def skips_nonfinite(self) -> bool:
+        """Whether steps that are not finite are left out."""
+        return self.on_nonfinite == "skip"
+
+    @property
+    def compile_seconds(self) -> float:
+        """What tracing and compiling have taken so far; 0 for the loop."""
+        return self.executor.programs.compile_seconds if isinstance(self.executor, Compiled) else 0.0
+
+    def parts(self) -> Parts:
+        """Model, loss and optimiser with the Variables that they hold now."""
+        return Parts.of(self.model, self.loss, self.optimizer_prototype)
+
+    def loss_on(self, parts: Parts, data: Data, batch_size: int) -> float:
+        """The loss on checked data, the mean over the samples."""
+        batches = Batches(data, batch_size)
+        return batches.mean_over_samples(jax.device_get(self.executor.evaluate(parts, batches)))
+
+    def _or_last(self, batch_size: int | None, data: Data) -> int:
+        if batch_size is None:
+            return self._batch_size or data.samples
+        return check_count("batch_size", batch_size, 1)
+
+
+def _require(condition: bool, requirement: str, **received: Any) -> None:
+    if not condition:
+        came = ", ".join(f"{name}={value!r}" for name, value in received.items())
+        raise ValueError(f"{requirement}. Received: {came}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0

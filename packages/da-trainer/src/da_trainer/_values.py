@@ -1,0 +1,104 @@
+"""The boundary between objects and arrays: the one place that reads a model's values, and the one that writes them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from da_layers import Layer, Loss, Param, Variable, walk
+
+
+class Values(NamedTuple):
+    """Everything that a step may change, by the path of the Variable: its value, and the optimiser's slots for it."""
+
+    variables: dict[str, jax.Array]
+    slots: dict[str, dict[str, jax.Array]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The objects of a training, and their Variables by path: the model's, and under "loss" the loss's own."""
+
+    model: Layer
+    loss: Loss
+    optimizer: Any
+    variables: dict[str, Variable]
+
+    @classmethod
+    def of(cls, model: Layer, loss: Loss, optimizer: Any) -> "Parts":
+        """Finds the Variables of the model and the loss as they are now."""
+        variables = model.variables()
+        own = {path: part for path, part in walk(loss, "loss") if isinstance(part, Variable)}
+        known = {id(variable) for variable in variables.values()}
+        for path, variable in own.items():
+            if id(variable) not in known:
+                variables[path] = variable
+                variable.name = path
+        return cls(model, loss, optimizer, variables)
+
+    @property
+    def trained(self) -> dict[str, Param]:
+        """The Params that are not frozen, by path."""
+        return {
+            path: variable
+            for path, variable in self.variables.items()
+            if isinstance(variable, Param) and variable.trainable
+        }
+
+    @property
+    def roots(self) -> dict[str, Any]:
+        """The objects by the name that paths start with."""
+        return {"": self.model, "loss": self.loss, "optimizer": self.optimizer}
+
+
+def read_values(parts: Parts, slots: bool = True) -> Values:
+    """The arrays that the objects hold now; makes an optimiser's slots where there are none yet.
+
+    Args:
+        parts: the objects.
+        slots: False leaves the optimiser's slots out, as evaluation does not need them.
+    """
+    return Values(
+        {path: variable.value for path, variable in parts.variables.items()},
+        {path: dict(param.slots(parts.optimizer)) for path, param in parts.trained.items()} if slots else {},
+    )
+
+
+def write_values(parts: Parts, values: Values) -> None:
+    """Puts `values` into the objects."""
+    for path, value in values.variables.items():
+        parts.variables[path].value = value
+    for path, slots in values.slots.items():
+        parameter = parts.variables[path]
+        if isinstance(parameter, Param):
+            parameter.set_slots(parts.optimizer, dict(slots))
+
+
+@lru_cache(maxsize=4096)
+def scalar(value: float) -> jax.Array:
+    """A strong-typed float32 scalar on the device, made once for each value."""
+    return jax.device_put(np.float32(value))
+
+
+def read_hyperparameters(optimizer: Any) -> dict[str, jax.Array]:
+    """The optimiser's float attributes (lr, momentum, ...) as float32 scalars."""
+    return {name: scalar(value) for name, value in vars(optimizer).items() if is_hyperparameter(value)}
+
+
+def is_hyperparameter(value: Any) -> bool:
+    """Whether an optimiser's attribute is a number that a step takes as an argument, so that a change counts."""
+    return isinstance(value, (float, np.floating))
+
+
+@contextmanager
+def hyperparameters(optimizer: Any, arrays: dict[str, jax.Array]) -> Iterator[None]:
+    """The optimiser with `arrays` in the place of its float attributes: the same arithmetic in both executors."""
+    before = {name: vars(optimizer)[name] for name in arrays}
+    vars(optimizer).update(arrays)
+    try:
+        yield
+    finally:
+        vars(optimizer).update(before)
