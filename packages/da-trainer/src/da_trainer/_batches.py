@@ -1,6 +1,6 @@
 """The batches of an epoch, gathered on the device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,9 @@ class Batches:
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         """The arrays of batch `index`."""
         return _gather(self._data.arrays, self._order, np.int32(self._starts[index]), size=self.sizes[index])
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return (self[index] for index in range(len(self)))
 
     def check_labels(self, loss: Loss, prediction: Any) -> None:
         """Raises a ValueError where the integer targets do not fit the model's prediction."""

@@ -1,7 +1,8 @@
 """The compiled executor: the whole step in one compiled call, on arrays instead of objects."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 
@@ -13,7 +14,8 @@ from ._step import Decay, Outcome, Rates, evaluation_step, prediction_step, trai
 from ._values import Parts, Values, read_hyperparameters, read_values, write_values
 
 
-class _Done(NamedTuple):
+@dataclass(frozen=True)
+class _Done:
     """A step since `load`: enough to run it again."""
 
     batches: Batches
@@ -57,10 +59,10 @@ class Compiled:
         key = ("training", self._form, batches.form, batches.sizes[index], options)
         watch = self._watch(key, parts, batches)
 
-        def body(rates: Rates, x: Any, y: Any) -> Outcome:
-            return train_step(parts, x, y, rates, decay, skip_nonfinite, watch)
+        def body(rates: Rates, batch: Any) -> Outcome:
+            return train_step(parts, batch, rates, decay, skip_nonfinite, watch)
 
-        args = (self._state, read_hyperparameters(parts.optimizer), rates, *batches[index])
+        args = (self._state, read_hyperparameters(parts.optimizer), rates, batches[index])
         program = self.programs.get(key, parts, body, args, training=True)
         self._state, outcome = program(*args)
         if not skip_nonfinite:
@@ -106,10 +108,10 @@ class Compiled:
             key = (kind, form, batches.form, size)
             watch = self._watch(key, parts, batches)
 
-            def body(*batch: Any, watch: Callable[[Any], None] = watch) -> Any:
-                return step(parts, *batch, watch)
+            def body(batch: Any, watch: Callable[[Any], None] = watch) -> Any:
+                return step(parts, batch, watch)
 
-            args = (values, read_hyperparameters(parts.optimizer), *batches[index])
+            args = (values, read_hyperparameters(parts.optimizer), batches[index])
             changed, output = self.programs.get(key, parts, body, args, training=False)(*args)
             values.variables.update(changed.variables)
             outputs.append(output)

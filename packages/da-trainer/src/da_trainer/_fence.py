@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax._src import core
@@ -33,7 +34,7 @@ def fence[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     return fenced
 
 
-class _FenceTracer(core.Tracer):  # type: ignore[misc,type-arg]
+class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
     __slots__ = ["value"]
 
     def __init__(self, trace: "_FenceTrace", value: Any) -> None:
@@ -41,7 +42,7 @@ class _FenceTracer(core.Tracer):  # type: ignore[misc,type-arg]
         self.value = value
 
 
-class _FenceTrace(core.Trace):  # type: ignore[misc]
+class _FenceTrace(core.Trace):
     def __init__(self, parent: Any, tag: Any) -> None:
         super().__init__()
         self.parent, self.tag, self.requires_low = parent, tag, False
@@ -103,4 +104,4 @@ def _row_major(value: Any) -> Any:
 
 
 def _is_key(value: Any) -> bool:
-    return hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

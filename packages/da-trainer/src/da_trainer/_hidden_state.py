@@ -6,6 +6,7 @@ first, and the sentinel raises.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,7 +29,7 @@ def reject_hidden_state(trace: Callable[[], Any], snapshot: Snapshot, changes: l
         for change in changes:
             if isinstance(change.owner, np.ndarray):
                 _reject(snapshot, change)
-            _replace(change, _Sentinel(lambda change=change: _reject(snapshot, change)))
+            _replace(change, _Sentinel(partial(_reject, snapshot, change)))
         trace()
     finally:
         snapshot.restore()
@@ -62,7 +63,7 @@ class _Sentinel:
         object.__setattr__(self, "_on_use", on_use)
 
     def __getattr__(self, name: str) -> NoReturn:
-        self._on_use()
+        _use(self)
 
 
 def _use(self: _Sentinel, *_: Any) -> NoReturn:

@@ -28,7 +28,7 @@ class Loop:
         batch = batches[index]
         try:
             with hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
-                outcome = train_step(parts, *batch, rates, decay, skip_nonfinite, batches.watch(parts.loss))
+                outcome = train_step(parts, batch, rates, decay, skip_nonfinite, batches.watch(parts.loss))
             if not skip_nonfinite and not outcome.finite:
                 raise NonFiniteStep(batch, index, rates)
         except BaseException:
@@ -41,8 +41,8 @@ class Loop:
 
     def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
         """The loss on each batch (x, y)."""
-        return [evaluation_step(parts, *batch, batches.watch(parts.loss)) for batch in batches]
+        return [evaluation_step(parts, batch, batches.watch(parts.loss)) for batch in batches]
 
     def predict(self, parts: Parts, batches: Batches) -> list[Any]:
         """The model's output for each batch (x,)."""
-        return [prediction_step(parts, *batch, batches.watch(parts.loss)) for batch in batches]
+        return [prediction_step(parts, batch, batches.watch(parts.loss)) for batch in batches]

@@ -33,7 +33,7 @@ def first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str
     before = read_values(parts)
     try:
         with observe(stop_at), hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
-            train_step(parts, *batch, rates, decay, skip_nonfinite=False, watch=lambda prediction: None)
+            train_step(parts, batch, rates, decay, skip_nonfinite=False, watch=lambda _: None)
     except _Found as found:
         return str(found.args[0])
     finally:

@@ -40,8 +40,9 @@ class Outcome(NamedTuple):
 Watch = Callable[[Any], None]
 
 
-def train_step(parts: Parts, x: Any, y: Any, rates: Rates, decay: Decay, skip_nonfinite: bool, watch: Watch) -> Outcome:
+def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfinite: bool, watch: Watch) -> Outcome:
     """One step on the batch (x, y): moves the Params, Buffers, Keys and slots of `parts`."""
+    x, y = batch
     before = read_values(parts) if skip_nonfinite else None
     params = list(parts.trained.values())
     for param in params:
@@ -60,7 +61,10 @@ def train_step(parts: Parts, x: Any, y: Any, rates: Rates, decay: Decay, skip_no
             param.set_grad(gradient)
     for param in params:
         if rates.weight_decay is not None and decays(param):
-            _decay(param, rates, decay)
+            if decay == "decoupled":
+                param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
+            else:
+                param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))
         param.update(parts.optimizer, rates.lr)
 
     if before is not None:
@@ -68,15 +72,17 @@ def train_step(parts: Parts, x: Any, y: Any, rates: Rates, decay: Decay, skip_no
     return Outcome(loss, finite)
 
 
-def evaluation_step(parts: Parts, x: Any, y: Any, watch: Watch) -> jax.Array:
+def evaluation_step(parts: Parts, batch: Any, watch: Watch) -> jax.Array:
     """The loss on the batch (x, y), nothing moved."""
-    loss = parts.loss.forward(prediction_step(parts, x, watch), y)
+    x, y = batch
+    loss = parts.loss.forward(prediction_step(parts, (x,), watch), y)
     parts.loss.forget()
     return loss
 
 
-def prediction_step(parts: Parts, x: Any, watch: Watch) -> Any:
-    """The model's output for x, nothing moved."""
+def prediction_step(parts: Parts, batch: Any, watch: Watch) -> Any:
+    """The model's output for the batch (x,), nothing moved."""
+    (x,) = batch
     prediction = parts.model.forward(x, training=False)
     watch(prediction)
     return prediction
@@ -85,13 +91,6 @@ def prediction_step(parts: Parts, x: Any, watch: Watch) -> Any:
 def decays(param: Param) -> bool:
     """Whether weight decay acts on `param`: on weights that are trained, not on biases and scales."""
     return param.role == "weight" and param.trainable
-
-
-def _decay(param: Param, rates: Rates, decay: Decay) -> None:
-    if decay == "decoupled":
-        param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
-    else:
-        param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))
 
 
 @jax.jit
