@@ -44,7 +44,7 @@ class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
 
 class _FenceTrace(core.Trace):
     def __init__(self, parent: Any, tag: Any) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.parent, self.tag, self.requires_low = parent, tag, False
 
     def unwrap(self, value: Any) -> Any:

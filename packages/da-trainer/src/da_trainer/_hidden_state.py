@@ -67,7 +67,8 @@ class _Sentinel:
 
 
 def _use(self: _Sentinel, *_: Any) -> NoReturn:
-    object.__getattribute__(self, "_on_use")()
+    on_use: Callable[[], NoReturn] = object.__getattribute__(self, "_on_use")
+    on_use()
 
 
 _ARITHMETIC = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor".split()
