@@ -277,8 +277,3 @@ def test_state_goes_from_one_layer_to_another(case):
         np.testing.assert_array_equal(
             layer.forward(case.x(), training=training), other.forward(case.x(), training=training)
         )
-
-
-def test_forward_may_be_traced(case):
-    layer, x = case.build(), case.x()
-    np.testing.assert_allclose(jax.jit(layer.forward)(x), layer.forward(x), rtol=1e-5, atol=1e-5)

@@ -1,6 +1,7 @@
 """Layers, losses and models as objects with `forward` and `backward`."""
 
 from .__about__ import __version__ as __version__
+from ._calls import label_of as label_of
 from ._calls import observe as observe
 from ._layer import Layer as Layer
 from ._variable import Buffer as Buffer

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ._walk import walk
 
-Observer = Callable[[str, str, Any], None]
+Observer = Callable[[Any, str, Any], None]
 
 
 class _Running(threading.local):
@@ -30,24 +30,32 @@ def path_of(part: Any) -> str:
 
 
 def label_of(part: Any) -> str:
-    """Path and class, for messages: `layers.0 (Dense)`."""
+    """Path and class, for messages: `layers.0 (Dense)`.
+
+    The path starts from the outermost object whose forward or backward is running; where none is, there is no path.
+
+    Example:
+        >>> from da_layers import ReLU, label_of
+        >>> label_of(ReLU())
+        'ReLU'
+    """
     path = path_of(part)
     return f"{path} ({type(part).__name__})" if path else type(part).__name__
 
 
 @contextmanager
 def observe(observer: Observer) -> Iterator[None]:
-    """Calls `observer(label, direction, output)` after each layer's forward and backward, inner layers first.
+    """Calls `observer(layer, direction, output)` after each layer's or loss's forward and backward, inner ones first.
 
     It sees what runs in its own thread; an `observe` inside another takes its place until it ends.
 
     Args:
-        observer: takes the layer's label (`layers.0 (Dense)`), "forward" or "backward", and what the call returned.
+        observer: takes the object, "forward" or "backward", and what the call returned.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from da_layers import ReLU, Residual, observe
-        >>> with observe(lambda label, direction, output: print(label, direction, output)):
+        >>> from da_layers import ReLU, Residual, label_of, observe
+        >>> with observe(lambda layer, direction, output: print(label_of(layer), direction, output)):
         ...     y = Residual(ReLU()).forward(jnp.array([-1.0, 2.0]))
         inner (ReLU) forward [0. 2.]
         Residual forward [-1.  4.]
@@ -80,7 +88,7 @@ def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
         try:
             output = method(self, *args, **kwargs)
             if running.observer is not None:
-                running.observer(label_of(self), direction, output)
+                running.observer(self, direction, output)
         except Exception as error:
             _name_layer(error, self, direction)
             raise

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ._calls import Keeps
 from ._variable import Param, Variable
@@ -82,11 +81,6 @@ class Layer(Keeps):
         variables = self.variables()
         wrong = [f"missing {path}" for path in variables if path not in state]
         wrong += [f"unknown {path}" for path in state if path not in variables]
-        wrong += [
-            f"{path} of shape {jnp.shape(state[path])} instead of {variable.value.shape}"
-            for path, variable in variables.items()
-            if path in state and jnp.shape(state[path]) != variable.value.shape
-        ]
         if wrong:
             raise ValueError(f"state must hold a value for each variable of the model. Received: {'; '.join(wrong)}")
         values = {path: variable.fitted(state[path]) for path, variable in variables.items()}

@@ -273,11 +273,12 @@ def as_key(seed: Any) -> jax.Array:
     Raises:
         ValueError: the seed is none of them.
     """
-    if _is_typed_key(seed) and seed.ndim == 0:
+    ndim = getattr(seed, "ndim", None)
+    if ndim == 0 and _is_typed_key(seed):
         return seed
-    if jnp.ndim(seed) == 0 and jnp.issubdtype(jnp.result_type(seed), jnp.integer):
+    if type(seed) is int or (ndim == 0 and jnp.issubdtype(seed.dtype, jnp.integer)):
         return jax.random.key(seed)
-    if jnp.ndim(seed) == 1 and jnp.result_type(seed) == jnp.uint32:
+    if ndim == 1 and seed.dtype == jnp.uint32:
         return jax.random.wrap_key_data(seed)
     raise ValueError(f"key must be an int or one key from jax.random.key or PRNGKey. Received: key={seed!r}")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from da_layers import observe
+from da_layers import label_of, observe
 
 from ._step import Decay, Rates, train_step
 from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
@@ -25,10 +25,10 @@ class _Found(Exception):  # noqa: N818 - leaves the step as soon as the layer is
 def first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str:
     """Runs the step again in the loop, and names the first layer and direction whose output is not finite."""
 
-    def stop_at(label: str, direction: str, output: Any) -> None:
+    def stop_at(part: Any, direction: str, output: Any) -> None:
         arrays = [leaf for leaf in jax.tree.leaves(output) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
         if not all(bool(jnp.isfinite(array).all()) for array in arrays):
-            raise _Found(f"{label}, {direction}")
+            raise _Found(f"{label_of(part)}, {direction}")
 
     before = read_values(parts)
     try:

@@ -1,0 +1,24 @@
+"""Workloads, timing and reports for da-trainer."""
+
+from .__about__ import __version__ as __version__
+from ._claims import Claim as Claim
+from ._claims import claims as claims
+from ._cli import main as main
+from ._compiled_step import compiled_step as compiled_step
+from ._demo import Comparison as Comparison
+from ._demo import run_demo as run_demo
+from ._demo_picture import draw_demo as draw_demo
+from ._digits import Split as Split
+from ._digits import digits_split as digits_split
+from ._fit_speed import fit_speed as fit_speed
+from ._machine import file_name as file_name
+from ._machine import machine as machine
+from ._report import markdown as markdown
+from ._report import read as read
+from ._report_picture import draw_report as draw_report
+from ._steps import StepRunner as StepRunner
+from ._steps import steps_by_hand as steps_by_hand
+from ._workloads import Workload as Workload
+from ._workloads import digits as digits
+from ._workloads import normal_mlp as normal_mlp
+from ._workloads import transformer as transformer

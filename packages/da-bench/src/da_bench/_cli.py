@@ -1,0 +1,142 @@
+"""The da-bench command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from ._claims import claims
+from ._compiled_step import COLUMNS, compiled_step
+from ._demo import run_demo
+from ._demo_picture import draw_demo
+from ._extras import need
+from ._fit_speed import fit_speed
+from ._machine import check_file_name, file_name, machine
+from ._report import FIT, STEP, markdown, read
+from ._report_picture import draw_report
+from ._workloads import Workload, digits, normal_mlp, transformer
+
+
+class Plan(NamedTuple):
+    """How a model is measured where no option says otherwise.
+
+    Attributes:
+        make: makes the workload.
+        operation_steps: steps a session operation by operation, at most; on a CPU one may take seconds.
+        epochs: epochs of fit a session.
+        repeat: how often one of them goes over the data.
+    """
+
+    make: Callable[[], Workload]
+    operation_steps: int
+    epochs: int
+    repeat: int
+
+
+PLANS = {
+    "mlp": Plan(normal_mlp, operation_steps=20, epochs=2, repeat=20),
+    "digits": Plan(digits, operation_steps=20, epochs=20, repeat=1),
+    "transformer": Plan(transformer, operation_steps=3, epochs=1, repeat=5),
+}
+COUNT = click.IntRange(min=1)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class _Group(click.Group):
+    """Shows what a user can mend, such as a missing extra, as one line."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except (ImportError, ValueError) as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Group, context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="da-bench")
+def main() -> None:
+    """Measures da-trainer: the loop against the compiled step."""
+
+
+@main.command("compiled-step")
+@click.option("--model", type=click.Choice(["mlp", "transformer", "all"]), default="all", help="What to train.")
+@click.option("--sessions", type=COUNT, default=3, help="Rounds of the three columns in turn.")
+@click.option("--steps", type=COUNT, default=20, help="Steps a session.")
+@click.option(
+    "--operation-steps", type=COUNT, help="Steps a session operation by operation.  [default: --steps, transformer 3]"
+)
+@click.option("--loss-steps", type=COUNT, default=200, help="Steps of the comparison of losses.")
+@click.option("--output", type=FILE, help="JSON file.  [default: compiled_step_cpu.json, on a GPU _gpu]")
+def compiled_step_command(
+    model: str, sessions: int, steps: int, operation_steps: int | None, loss_steps: int, output: Path | None
+) -> None:
+    """Times the loop operation by operation, the loop, and the compiled step; compares their losses."""
+    output = _checked(output, "compiled_step")
+    results = []
+    for name in ("mlp", "transformer") if model == "all" else (model,):
+        plan = PLANS[name]
+        workload = plan.make()
+        click.echo(f"{workload.name} ...", err=True)
+        single = operation_steps or min(steps, plan.operation_steps)
+        results.append(compiled_step(workload, sessions, steps, single, loss_steps))
+    facts = machine()
+    judged = [
+        {"claim": claim.text, "verdict": claim.verdict, "line": str(claim)}
+        for claim in claims(results, facts["platform"])
+    ]
+    _finish({"measurement": STEP, "machine": facts, "columns": COLUMNS, "results": results, "claims": judged}, output)
+
+
+@main.command("fit-speed")
+@click.option("--model", type=click.Choice([*PLANS, "all"]), default="all", help="What to train.")
+@click.option("--sessions", type=COUNT, default=3, help="Rounds of both executors in turn.")
+@click.option("--epochs", type=COUNT, help="Epochs a session.  [default: mlp 2, digits 20, transformer 1]")
+@click.option("--output", type=FILE, help="JSON file.  [default: compiled_fit_speed_cpu.json, on a GPU _gpu]")
+def fit_speed_command(model: str, sessions: int, epochs: int | None, output: Path | None) -> None:
+    """Times Trainer.fit by the loop and compiled, after one warm-up epoch."""
+    output = _checked(output, "compiled_fit_speed")
+    results = []
+    for name in PLANS if model == "all" else (model,):
+        plan = PLANS[name]
+        workload = plan.make()
+        click.echo(f"{workload.name} ...", err=True)
+        results.append(fit_speed(workload, sessions, epochs or plan.epochs, plan.repeat))
+    _finish({"measurement": FIT, "machine": machine(), "results": results}, output)
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--picture", type=FILE, help="Image file to draw, such as report.png.")
+def report(files: tuple[Path, ...], picture: Path | None) -> None:
+    """Prints Markdown tables of the JSON FILES."""
+    contents = [read(path) for path in files]
+    click.echo(markdown(contents))
+    if picture is not None:
+        click.echo(f"\npicture: {draw_report(contents, picture).resolve()}")
+
+
+@main.command()
+@click.option("--epochs", type=click.IntRange(min=2), default=30, help="Epochs of each of the two trainings.")
+@click.option("--picture", type=FILE, default="digits_demo.png", help="Image file to draw.")
+@click.option("--progress/--no-progress", default=True, help="Show bars.")
+def demo(epochs: int, picture: Path, progress: bool) -> None:
+    """Trains on handwritten digits by the loop and compiled, and compares the two."""
+    need("matplotlib", "matplotlib", "plot")
+    click.echo("Handwritten digits, 64-128-10, 1437 images to train, 360 to test: by the loop, then compiled.")
+    comparison = run_demo(epochs, progress)
+    click.echo(f"\n{comparison}\n\npicture: {draw_demo(comparison, picture).resolve()}")
+    if not comparison.passed:
+        raise SystemExit(1)
+
+
+def _checked(output: Path | None, stem: str) -> Path:
+    output = output or Path(file_name(stem))
+    check_file_name(output)
+    return output
+
+
+def _finish(content: dict[str, Any], output: Path) -> None:
+    output.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+    click.echo(f"{markdown([content])}\n\nwritten: {output.resolve()}")
