@@ -90,9 +90,7 @@ def everything():
 
     def collect(trainer):
         slots = {
-            param.name: param.slots(trainer.optimizer_prototype)
-            for param in trainer.model.params()
-            if param.trainable
+            param.name: param.slots(trainer.optimizer_prototype) for param in trainer.model.params() if param.trainable
         }
         return {"values": trainer.model.state_dict(), "slots": slots, "history": trainer.history_}
 

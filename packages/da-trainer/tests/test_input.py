@@ -140,7 +140,10 @@ class NoProtocol:
 
 CONSTRUCTOR = {
     "optimizer": (dict(optimizer=NoProtocol()), "NoProtocol, which lacks init, update"),
-    "compile": (dict(compile="fast"), r"compile must be False, True \(the same as 'exact'\) or 'fused'.*compile='fast'"),
+    "compile": (
+        dict(compile="fast"),
+        r"compile must be False, True \(the same as 'exact'\) or 'fused'.*compile='fast'",
+    ),
     "compile 1": (dict(compile=1), "compile must be False, True"),
     "decay": (dict(decay="L2"), "decay must be 'l2' or 'decoupled'. Received: decay='L2'"),
     "weight_decay": (dict(weight_decay=-1.0), "weight_decay must be a finite number of 0 or more"),

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import optax
 import pytest
-
 from da_layers import Param
 from da_optim import (
     SGD,

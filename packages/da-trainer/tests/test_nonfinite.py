@@ -1,0 +1,99 @@
+"""A loss or gradient that is NaN or infinite."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from da_layers import MSE, Dense, Dropout, Layer, Sequential
+from da_optim import SGD, Adam
+from da_trainer import Callback, Trainer, bits_equal
+
+X = np.random.default_rng(0).standard_normal((24, 4)).astype(np.float32)
+Y = np.zeros_like(X)
+# Batch 5 of 3 samples has an entry that makes the trap snap.
+LOUD = X.copy()
+LOUD[12, 0] = 1000.0
+
+
+class Trap(Layer):
+    """The identity; its backward is NaN where the input was large."""
+
+    def forward(self, x, training=False):
+        if training:
+            self.keep(x)
+        return x
+
+    def backward(self, g):
+        (x,) = self.take()
+        return jnp.where(jnp.abs(x).max() > 50, jnp.nan, g)
+
+
+def make(mode, **options):
+    parts = Dense(4, 4, jax.random.key(0)), Trap(), Dropout(0.5, 2), Dense(4, 4, jax.random.key(1))
+    return Trainer(Sequential(*parts), MSE(), Adam(0.01), compile=mode, **options)
+
+
+def everything(trainer):
+    slots = [param.slots(trainer.optimizer_prototype) for param in trainer.model.params()]
+    return trainer.model.state_dict(), slots, trainer.history_
+
+
+def test_epoch_step_and_layer_are_named_and_the_values_from_before_are_there(mode):
+    good, trainer = (make(mode).fit(X, Y, 1, 3, shuffle=False) for _ in range(2))
+    good.fit(LOUD[:12], Y[:12], 1, 3, shuffle=False)
+    with pytest.raises(FloatingPointError, match=r"epoch 2, step 5, first in layers\.1 \(Trap\), backward"):
+        trainer.fit(LOUD, Y, 1, 3, shuffle=False)
+    assert bits_equal(everything(good)[:2], everything(trainer)[:2])
+    assert len(trainer.history_["train_loss"]) == trainer.epoch_ == 1
+    trainer.fit(X, Y, 1, 3)
+
+
+def test_step_callback_meets_it_too(mode):
+    class Count(Callback):
+        steps = 0
+
+        def on_step_end(self, trainer, epoch, step, loss):
+            Count.steps = step
+
+    with pytest.raises(FloatingPointError, match="epoch 1, step 5"):
+        make(mode).fit(LOUD, Y, 1, 3, shuffle=False, callbacks=[Count()])
+    assert Count.steps == 4
+
+
+def test_forward_is_named(mode):
+    trainer = make(mode)
+    trainer.model.layers[3].bias.value = np.full(4, np.inf)
+    with pytest.raises(FloatingPointError, match=r"epoch 1, step 1, first in layers\.3 \(Dense\), forward"):
+        trainer.fit(X, Y, 1, 3)
+
+
+def test_skip_counts_and_moves_nothing():
+    results = []
+    for mode in (False, True):
+        trainer = make(mode, on_nonfinite="skip").fit(LOUD, Y, 2, 3, shuffle=False)
+        assert trainer.skipped_steps_ == 2
+        results.append(everything(trainer))
+        alone = make(mode, on_nonfinite="skip").fit(LOUD[:12], Y[:12], 1, 3, shuffle=False)
+        before = everything(alone)[:2]
+        alone.fit(LOUD[12:15], Y[12:15], 1, 3, shuffle=False)
+        assert alone.skipped_steps_ == 1
+        assert bits_equal(before, everything(alone)[:2])
+        assert np.isnan(alone.history_["train_loss"][-1])
+    assert bits_equal(*results)
+
+
+def test_nan_in_a_batch_may_be_skipped(mode):
+    bad = X.copy()
+    bad[4] = np.nan
+    trainer = make(mode, on_nonfinite="skip").fit(bad, Y, 1, 3, shuffle=False)
+    assert trainer.skipped_steps_ == 1
+    assert all(np.isfinite(value).all() for value in trainer.model.state_dict().values() if value.dtype == np.float32)
+
+
+def test_norm_that_overflows_is_not_finite(mode):
+    model = Dense(4, 4, jax.random.key(0))
+    trainer = Trainer(model, MSE(), SGD(0.1), clip_norm=1.0, compile=mode)
+    before = model.state_dict()
+    with pytest.raises(FloatingPointError, match="epoch 1, step 1"):
+        trainer.fit(X[:3] * 1e12, X[:3] * -1e12, 1, 3)
+    assert bits_equal(before, model.state_dict())
