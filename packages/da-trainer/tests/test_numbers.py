@@ -37,10 +37,8 @@ def test_decay_follows_its_formula_over_a_schedule(linear, mode, decay, schedule
         eta = schedule.multiplier(epoch)
         g_w, g_b = gradient(w, b)
         b = b - 0.1 * eta * g_b
-        if decay == "l2":
-            w = w - 0.1 * eta * (g_w + 0.2 * w)
-        else:
-            w = w - eta * 0.2 * w - 0.1 * eta * g_w
+        decayed = 0.1 * eta * 0.2 * w if decay == "l2" else eta * 0.2 * w
+        w = w - decayed - 0.1 * eta * g_w
     trainer.fit(X, y, 10, 6)
     np.testing.assert_allclose(trainer.model.weight.value, w, rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(trainer.model.bias.value, b, rtol=2e-5, atol=1e-6)
@@ -157,11 +155,11 @@ def test_early_stopping_path(trainer, data, patience, min_delta):
         t.fit(X, y, 12, 8, X_val=X[:9], y_val=1 - y[:9] % 2, patience=patience, min_delta=min_delta)
         losses = t.history_["val_loss"]
         waited, best = 0, np.inf
-        for epochs, loss in enumerate(losses, 1):
+        for place, loss in enumerate(losses):
             best, waited = (loss, 0) if loss < best - min_delta else (best, waited + 1)
             if waited == patience:
-                break
-        assert len(losses) == epochs == (12 if waited < patience else epochs)
+                assert place == len(losses) - 1
+        assert waited == patience or len(losses) == 12
         assert t.evaluate(X[:9], 1 - y[:9] % 2) == best
         t.fit(X, y, 1, 8)
         results.append((t.history_, t.model.state_dict()))
