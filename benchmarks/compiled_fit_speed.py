@@ -1,11 +1,9 @@
-"""Measures Trainer.fit in both executors and writes compiled_fit_speed_cpu.json (on a GPU: ..._gpu.json)."""
+"""Measures Trainer.fit by the loop and compiled; writes compiled_fit_speed_cpu.json, on a GPU ..._gpu.json."""
 
 import sys
 from pathlib import Path
 
-import jax
-from da_bench._cli import main
+from da_bench import file_name, main
 
 if __name__ == "__main__":
-    output = Path(__file__).with_name(f"compiled_fit_speed_{jax.devices()[0].platform}.json")
-    main(["fit-speed", "--output", str(output), *sys.argv[1:]])
+    main(["fit-speed", "--output", str(Path(__file__).with_name(file_name("compiled_fit_speed"))), *sys.argv[1:]])

@@ -1,69 +1,107 @@
-"""Compares the benchmarks of the working tree with a base commit, in turn in one job, and prints a Markdown table.
+"""Compares the benchmarks of the working tree with a base commit, in turn in one run, and prints a Markdown table.
 
-    python scripts/bench_compare.py BASE [ROUNDS]
+    python scripts/bench_compare.py BASE [--rounds 3] [--output table.md] [-- PYTEST_ARGUMENT ...]
 
-Only packages/*/src is swapped. A row is marked where the change's fastest median is slower than the base's slowest by
-more than a quarter: a tripwire, not an instrument. It fails for no figure.
+Both sides run the working tree's benchmarks; only the sources of the packages are swapped. The base's are taken out of
+git into a folder of their own that Python looks into first, so the working tree is never touched and may hold changes.
+A row is marked where the change's fastest median is more than a quarter slower than the base's slowest: a tripwire, not
+an instrument. No figure makes it fail.
 """
 
+import argparse
 import json
+import os
+import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-SLOWER = 1.25
+ROOT = Path(__file__).resolve().parents[1]
+TRIPWIRE = 1.25
 
 Medians = dict[str, list[float]]
 
 
-def medians(path: Path) -> dict[str, float]:
-    """Median seconds of each case in a pytest-benchmark file."""
-    return {case["fullname"]: case["stats"]["median"] for case in json.loads(path.read_text())["benchmarks"]}
+def main(base: str, rounds: int, arguments: list[str]) -> str:
+    """Runs base and change in turn and returns the table."""
+    medians: dict[str, Medians] = {"base": {}, "change": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        trees = {"base": extract(base, Path(folder) / "base"), "change": ROOT}
+        for number in range(rounds):
+            for side, tree in trees.items():
+                print(f"round {number + 1} of {rounds}: {side}", file=sys.stderr)
+                for name, median in run(tree, Path(folder) / "result.json", arguments).items():
+                    medians[side].setdefault(name, []).append(median)
+    if not medians["change"]:
+        sys.exit("The benchmarks of the working tree must run. Received: no result")
+    return f"Base `{base[:12]}`, {rounds} rounds in turn on one machine.\n\n{table(**medians)}"
+
+
+def extract(commit: str, into: Path) -> Path:
+    """The sources of the packages at `commit`."""
+    command = ["git", "-C", str(ROOT), "archive", commit, "packages"]
+    archive = into.with_suffix(".tar")
+    archive.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    with tarfile.open(archive) as tar:
+        tar.extractall(into, filter="data")
+    return into
+
+
+def run(tree: Path, result: Path, arguments: list[str]) -> dict[str, float]:
+    """Median seconds of each case with the sources of `tree`; none where it lacks what the benchmarks need."""
+    result.unlink(missing_ok=True)
+    sources = [str(path) for path in sorted(tree.glob("packages/*/src"))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sources), "PYTHONHASHSEED": "0"}
+    origin = [sys.executable, "-c", "import da_trainer; print(da_trainer.__file__)"]
+    found = subprocess.run(origin, cwd=ROOT, env=environment, capture_output=True, text=True, check=False).stdout
+    if found and not Path(found.strip()).is_relative_to(tree):
+        sys.exit(f"da_trainer must come from {tree}. Received: {found.strip()}")
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-only", "-q", f"--benchmark-json={result}"]
+    # What pytest prints goes to standard error: standard output is the table.
+    subprocess.run([*command, *arguments], cwd=ROOT, env=environment, stdout=sys.stderr, check=False)
+    if not result.exists() or not result.stat().st_size:
+        return {}
+    return {case["name"]: case["stats"]["median"] for case in json.loads(result.read_text())["benchmarks"]}
 
 
 def table(base: Medians, change: Medians) -> str:
-    """One row a case that both sides have."""
+    """One row a case: the range of its medians on both sides, and the ratio of their middles."""
     lines = ["| case | base, ms | change, ms | change / base | |", "|---|---|---|---|---|"]
-    for name in sorted(base.keys() & change.keys()):
-        a, b = base[name], change[name]
-        mark = "slower" if min(b) > SLOWER * max(a) else "faster" if max(b) * SLOWER < min(a) else ""
+    for name, after in sorted(change.items()):
+        before = base.get(name)
+        if before is None:
+            lines.append(f"| {name} | | {milliseconds(after)} | | new |")
+            continue
+        ratio = statistics.median(after) / statistics.median(before)
         lines.append(
-            f"| {name} | {min(a) * 1e3:.3g} to {max(a) * 1e3:.3g} | {min(b) * 1e3:.3g} to {max(b) * 1e3:.3g} "
-            f"| {min(b) / min(a):.2f} | {mark} |"
+            f"| {name} | {milliseconds(before)} | {milliseconds(after)} | {ratio:.2f} | {mark(before, after)} |"
         )
-    new = sorted(change.keys() - base.keys())
-    return "\n".join([*lines, *(f"| {name} | | new | | |" for name in new)])
+    lines += [f"| {name} | {milliseconds(base[name])} | | | gone |" for name in sorted(base.keys() - change.keys())]
+    return "\n".join(lines)
 
 
-def run(into: Medians) -> None:
-    """Runs the cases once and adds their medians; a base that lacks what they need adds nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-only", f"--benchmark-json={path}", "-q"]
-        subprocess.run(command, cwd=ROOT, check=False)
-        for name, median in (medians(path) if path.exists() and path.stat().st_size else {}).items():
-            into.setdefault(name, []).append(median)
+def mark(base: list[float], change: list[float]) -> str:
+    """What a row is marked with: slower or faster where even the nearest medians of the two sides are a quarter apart, else nothing."""
+    if min(change) > TRIPWIRE * max(base):
+        return "**slower**"
+    return "faster" if max(change) * TRIPWIRE < min(base) else ""
 
 
-def main(base_commit: str, rounds: int) -> str:
-    """Base and change in turn; the working tree is as before afterwards."""
-    git = ["git", "-C", str(ROOT)]
-    if subprocess.run([*git, "status", "--porcelain", "packages"], capture_output=True, check=True).stdout:
-        raise SystemExit("packages/ must hold no uncommitted change: its sources are swapped.")
-    base: Medians = {}
-    change: Medians = {}
-    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    try:
-        for _ in range(rounds):
-            for commit, into in ((base_commit, base), (head, change)):
-                subprocess.run([*git, "checkout", commit, "--", "packages/*/src"], check=True)
-                run(into)
-    finally:
-        subprocess.run([*git, "checkout", head, "--", "packages/*/src"], check=True)
-    return table(base, change)
+def milliseconds(medians: list[float]) -> str:
+    """The range of medians in seconds, in milliseconds."""
+    return f"{min(medians) * 1e3:.3g} to {max(medians) * 1e3:.3g}"
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("base", help="commit to compare with")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, help="file for the table, besides standard output")
+    parser.add_argument("arguments", nargs="*", help="for pytest, after --")
+    options = parser.parse_args()
+    result = main(options.base, options.rounds, options.arguments)
+    print(result)
+    if options.output:
+        options.output.write_text(result + "\n")

@@ -1,4 +1,7 @@
-"""Fails unless tag, version and top changelog heading agree: python scripts/check_changelog.py da-trainer-v0.2.0."""
+"""Fails unless tag, version and top changelog heading agree.
+
+python scripts/check_changelog.py da-trainer da-trainer-v0.2.0
+"""
 
 import re
 import sys
@@ -7,20 +10,21 @@ from pathlib import Path
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 
-def problem(tag: str, packages: Path = PACKAGES) -> str | None:
-    """What is wrong with releasing `tag`, or None."""
-    match = re.fullmatch(r"(da-\w+)-v(\d+\.\d+\.\d+)", tag)
-    if match is None or not (packages / match[1]).is_dir():
-        return f"A tag must be PACKAGE-vX.Y.Z. Received: {tag}"
-    package, version = packages / match[1], match[2]
-    written = re.search(r'"(.+)"', next(package.glob("src/*/__about__.py")).read_text())[1]
-    headings = re.findall(r"^## \[(\d[^\]]*)\]", (package / "CHANGELOG.md").read_text(), re.MULTILINE)
-    if written != version:
-        return f"The version in __about__.py must be the tag's. Received: {written} for {tag}"
-    if headings[:1] != [version]:
-        return f"The changelog's top heading must be the tag's. Received: {headings[:1]} for {tag}"
+def problem(name: str, tag: str, packages: Path = PACKAGES) -> str | None:
+    """What is wrong with releasing the package `name` under `tag`, or None."""
+    package = packages / name
+    if not (package / "pyproject.toml").is_file():
+        return f"The package must be one of {sorted(path.name for path in packages.glob('da-*'))}. Received: {name}"
+    version = re.search(r'__version__ = "(.+)"', next(package.glob("src/*/__about__.py")).read_text())[1]
+    if tag != f"{name}-v{version}":
+        return f"The tag must be {name}-v{version}, the version in __about__.py. Received: {tag}"
+    headings = re.findall(r"^## (.+)$", (package / "CHANGELOG.md").read_text(), re.MULTILINE)
+    if not headings or not re.fullmatch(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", headings[0]):
+        return f"The changelog's top heading must be '## [{version}] - YYYY-MM-DD'. Received: {headings[:1]}"
     return None
 
 
 if __name__ == "__main__":
-    raise SystemExit(problem(sys.argv[1]))
+    if len(sys.argv) != 3:
+        sys.exit("usage: python scripts/check_changelog.py PACKAGE TAG")
+    sys.exit(problem(*sys.argv[1:]))

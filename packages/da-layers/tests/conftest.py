@@ -173,7 +173,7 @@ class Case:
                 variable.value = np.abs(numbers) + 0.5 if path.endswith("variance") else numbers
         return layer
 
-    def x(self, dtype: Any = np.float32) -> jax.Array:
+    def x(self, dtype: Any = None) -> jax.Array:
         """An input."""
         return jnp.asarray(np.random.default_rng(2).normal(size=self.shape), dtype)
 

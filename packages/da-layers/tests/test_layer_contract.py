@@ -1,4 +1,4 @@
-"""What every layer must do, asked of every layer in the table of cases."""
+"""What every layer must do, asked of every layer in the table of cases; in float64."""
 
 import copy
 import pickle
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from da_layers import AutoLayer, Layer, Loss, Param, Sequential
 
+pytestmark = pytest.mark.usefixtures("x64")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
 KEPT_STACKS = "_kept"
 
@@ -52,16 +53,16 @@ def test_every_public_loss_has_a_case(loss_cases):
     assert public_classes(Loss) == {type(case.make()) for case in loss_cases}
 
 
-def test_forward_equals_the_numpy_formula(case, x64):
-    layer, x = case.build(), case.x(np.float64)
+def test_forward_equals_the_numpy_formula(case):
+    layer, x = case.build(), case.x()
     np.testing.assert_allclose(layer.forward(x), case.formula(layer, np.asarray(x)), **TIGHT)
     if case.training_formula is not None:
         expected = case.training_formula(layer, np.asarray(x))
         np.testing.assert_allclose(layer.forward(x, training=True), expected, **TIGHT)
 
 
-def test_backward_equals_vjp(case, x64, pure):
-    layer, x = case.build(), case.x(np.float64)
+def test_backward_equals_vjp(case, pure):
+    layer, x = case.build(), case.x()
     y, pullback = jax.vjp(pure(layer), param_values(layer), x)
     g = case.g(y)
     expected_gradients, expected_gx = pullback(g)
@@ -84,8 +85,8 @@ class Twice(Layer):
         return self.inner.backward(g) / 2 + self.inner.backward(g)
 
 
-def test_layer_used_twice_in_one_forward(case, x64, pure):
-    layer, x = Twice(case.build()), case.x(np.float64)
+def test_layer_used_twice_in_one_forward(case, pure):
+    layer, x = Twice(case.build()), case.x()
     y, pullback = jax.vjp(pure(layer), param_values(layer), x)
     g = case.g(y)
     expected_gradients, expected_gx = pullback(g)
@@ -165,12 +166,12 @@ def test_wrong_shape_names_path_requirement_and_shape(case):
 
 
 def test_integers_are_rejected_where_the_layer_says_so(case):
-    model, x = Sequential(case.build()), case.x().astype(int)
+    model, x = Sequential(case.build()), jnp.asarray(np.ones(case.shape, int))
     if not case.only_float:
         assert model.forward(x).shape == model.forward(case.x()).shape
         return
     for training in (False, True):
-        requirement = r"^layers\.0[\w.]* \(\w+\): x must be of a float dtype\. Received: x\.dtype=int32"
+        requirement = r"^layers\.0[\w.]* \(\w+\): x must be of a float dtype\. Received: x\.dtype=int64"
         with pytest.raises(ValueError, match=requirement):
             model.forward(x, training=training)
 

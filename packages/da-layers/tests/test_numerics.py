@@ -60,7 +60,7 @@ def test_attention_with_huge_scores_picks_one_token():
     assert np.isfinite(layer.backward(jnp.ones_like(x))).all()
 
 
-def test_norms_of_equal_numbers_give_the_bias(cases):
+def test_norms_of_equal_numbers_give_the_bias(cases, x64):
     norms = [(case.build(), case.shape) for case in cases if "Norm" in case.name]
     assert norms
     for layer, shape in norms:

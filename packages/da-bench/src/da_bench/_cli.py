@@ -44,6 +44,12 @@ COUNT = click.IntRange(min=1)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+def _models[F: Callable[..., Any]](*names: str) -> Callable[[F], F]:
+    """The option --model, which may be given more than once."""
+    choice = click.Choice([*names, "all"])
+    return click.option("--model", type=choice, multiple=True, default=["all"], help="What to train; may be repeated.")
+
+
 class _Group(click.Group):
     """Shows what a user can mend, such as a missing extra, as one line."""
 
@@ -61,7 +67,7 @@ def main() -> None:
 
 
 @main.command("compiled-step")
-@click.option("--model", type=click.Choice(["mlp", "transformer", "all"]), default="all", help="What to train.")
+@_models("mlp", "transformer")
 @click.option("--sessions", type=COUNT, default=3, help="Rounds of the three columns in turn.")
 @click.option("--steps", type=COUNT, default=20, help="Steps a session.")
 @click.option(
@@ -70,12 +76,12 @@ def main() -> None:
 @click.option("--loss-steps", type=COUNT, default=200, help="Steps of the comparison of losses.")
 @click.option("--output", type=FILE, help="JSON file.  [default: compiled_step_cpu.json, on a GPU _gpu]")
 def compiled_step_command(
-    model: str, sessions: int, steps: int, operation_steps: int | None, loss_steps: int, output: Path | None
+    model: tuple[str, ...], sessions: int, steps: int, operation_steps: int | None, loss_steps: int, output: Path | None
 ) -> None:
     """Times the loop operation by operation, the loop, and the compiled step; compares their losses."""
     output = _checked(output, "compiled_step")
     results = []
-    for name in ("mlp", "transformer") if model == "all" else (model,):
+    for name in ("mlp", "transformer") if "all" in model else model:
         plan = PLANS[name]
         workload = plan.make()
         click.echo(f"{workload.name} ...", err=True)
@@ -90,15 +96,15 @@ def compiled_step_command(
 
 
 @main.command("fit-speed")
-@click.option("--model", type=click.Choice([*PLANS, "all"]), default="all", help="What to train.")
+@_models(*PLANS)
 @click.option("--sessions", type=COUNT, default=3, help="Rounds of both executors in turn.")
 @click.option("--epochs", type=COUNT, help="Epochs a session.  [default: mlp 2, digits 20, transformer 1]")
 @click.option("--output", type=FILE, help="JSON file.  [default: compiled_fit_speed_cpu.json, on a GPU _gpu]")
-def fit_speed_command(model: str, sessions: int, epochs: int | None, output: Path | None) -> None:
+def fit_speed_command(model: tuple[str, ...], sessions: int, epochs: int | None, output: Path | None) -> None:
     """Times Trainer.fit by the loop and compiled, after one warm-up epoch."""
     output = _checked(output, "compiled_fit_speed")
     results = []
-    for name in PLANS if model == "all" else (model,):
+    for name in PLANS if "all" in model else model:
         plan = PLANS[name]
         workload = plan.make()
         click.echo(f"{workload.name} ...", err=True)

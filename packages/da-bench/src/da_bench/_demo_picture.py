@@ -31,6 +31,7 @@ def draw_demo(comparison: Comparison, path: Path) -> Path:
     rates = [loop.steps_per_second, compiled.steps_per_second]
     bars = speed.bar(["loop", "compiled"], rates, width=0.6, color=[LOOP, COMPILED])
     speed.bar_label(bars, fmt="%.0f", padding=2)
+    speed.margins(y=0.1)
     speed.set(title=f"Speed: compiled is {rates[1] / rates[0]:.1f}x the loop", ylabel="steps per second")
     for axes in (losses, accuracies, speed):
         axes.spines[["top", "right"]].set_visible(False)

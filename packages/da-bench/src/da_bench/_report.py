@@ -50,8 +50,16 @@ def markdown(contents: Sequence[Content]) -> str:
 
 def _steps_table(contents: Sequence[Content]) -> str:
     return _table(
-        ["model", "backend", "op by op, steps/s", "loop, steps/s", "compiled, steps/s"]
-        + ["compiled / op by op", "compiled / loop", "compile s"],
+        [
+            "model",
+            "backend",
+            "op by op, steps/s",
+            "loop, steps/s",
+            "compiled, steps/s",
+            "compiled / op by op",
+            "compiled / loop",
+            "compile s",
+        ],
         [
             [result["model"], _backend(content)]
             + [_rate(result["steps_per_second"][column]) for column in (OPERATIONS, "loop", "compiled")]

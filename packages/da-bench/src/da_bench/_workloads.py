@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import jax
 from da_layers import MSE, Layer, Loss, SoftmaxCrossEntropy, mlp, transformer_encoder
@@ -34,7 +34,7 @@ class Workload:
     data: Callable[[], tuple[Any, Any]]
     batch_size: int
 
-    def trainer(self, compile: bool) -> Trainer:  # noqa: A002 - the Trainer's own name for it
+    def trainer(self, compile: bool | Literal["exact", "fused"]) -> Trainer:  # noqa: A002 - as in Trainer
         """A trainer at the start, by the loop or compiled."""
         return Trainer(*self.make(), compile=compile)
 

@@ -6,7 +6,9 @@ constant into an operation. The trace below stands between a function and the su
 primitives that eager would run, and puts `lax.optimization_barrier` where eager's programs end.
 """
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from functools import wraps
 from typing import Any
 
 import jax
@@ -16,12 +18,16 @@ from jax import lax
 from jax._src import core
 from jax.experimental.layout import Layout, with_layout_constraint
 
-_CHECKPOINT = frozenset({"checkpoint", "remat", "remat2"})
+# They hold a function, but eager evaluates it operation by operation, not as one unit.
+_OPEN = frozenset(
+    "checkpoint remat remat2 remat_opt custom_vmap_call custom_linear_solve linear_call composite eval_jaxpr".split()
+)
 
 
 def fence[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """`function` with every primitive fenced off, to be compiled by `jax.jit`; same arguments and results."""
 
+    @wraps(function)
     def fenced(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, form = jax.tree.flatten((args, kwargs))
         with core.take_current_trace() as parent:
@@ -32,6 +38,19 @@ def fence[**P, R](function: Callable[P, R]) -> Callable[P, R]:
             return jax.tree.map(trace.unwrap, result)
 
     return fenced
+
+
+def digest(lowered: Any) -> bytes:
+    """Stands for what a lowered program computes: its text, and the constants that JAX may keep beside the text."""
+    hashed = hashlib.sha256(lowered.as_text().encode())
+    for constant in lowered._lowering.const_args:
+        hashed.update(np.asarray(constant).tobytes())
+    return hashed.digest()
+
+
+def callbacks(lowered: Any) -> Hashable:
+    """The Python functions that a lowered program calls; its text only numbers them."""
+    return tuple(lowered._lowering.compile_args["host_callbacks"])
 
 
 class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
@@ -45,7 +64,7 @@ class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
 class _FenceTrace(core.Trace):
     def __init__(self, parent: Any, tag: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.parent, self.tag, self.requires_low = parent, tag, False
+        self.parent, self.tag = parent, tag
 
     def unwrap(self, value: Any) -> Any:
         return value.value if isinstance(value, _FenceTracer) and value._trace.tag is self.tag else value
@@ -54,10 +73,9 @@ class _FenceTrace(core.Trace):
         return value if isinstance(value, _FenceTracer) else self.parent.stage_value(value)
 
     def process_primitive(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any], /) -> Any:
-        if primitive.name in _CHECKPOINT:
-            # Eager evaluates these operation by operation, not as one unit.
+        if primitive.name in _OPEN:
             with core.set_current_trace(self):
-                return core.eval_jaxpr(params["jaxpr"], (), *operands)
+                return primitive.impl(*operands, **params)
         values = [self.unwrap(operand) for operand in operands]
         with core.set_current_trace(self.parent):
             if any(True for _ in core.jaxprs_in_params(params)):
