@@ -1,6 +1,6 @@
 """Compares the benchmarks of the working tree with a base commit, in turn in one run, and prints a Markdown table.
 
-    python scripts/bench_compare.py BASE [--rounds 3] [--output table.md] [-- PYTEST_ARGUMENT ...]
+    python scripts/bench_compare.py BASE [--rounds 3] [--output table.md] [--only "digits or trace"]
 
 Both sides run the working tree's benchmarks; only the sources of the packages are swapped. The base's are taken out of
 git into a folder of their own that Python looks into first, so the working tree is never touched and may hold changes.
@@ -24,7 +24,7 @@ TRIPWIRE = 1.25
 Medians = dict[str, list[float]]
 
 
-def main(base: str, rounds: int, arguments: list[str]) -> str:
+def main(base: str, rounds: int, only: str) -> str:
     """Runs base and change in turn and returns the table."""
     medians: dict[str, Medians] = {"base": {}, "change": {}}
     with tempfile.TemporaryDirectory() as folder:
@@ -32,7 +32,7 @@ def main(base: str, rounds: int, arguments: list[str]) -> str:
         for number in range(rounds):
             for side, tree in trees.items():
                 print(f"round {number + 1} of {rounds}: {side}", file=sys.stderr)
-                for name, median in run(tree, Path(folder) / "result.json", arguments).items():
+                for name, median in run(tree, Path(folder) / "result.json", only).items():
                     medians[side].setdefault(name, []).append(median)
     if not medians["change"]:
         sys.exit("The benchmarks of the working tree must run. Received: no result")
@@ -49,7 +49,7 @@ def extract(commit: str, into: Path) -> Path:
     return into
 
 
-def run(tree: Path, result: Path, arguments: list[str]) -> dict[str, float]:
+def run(tree: Path, result: Path, only: str) -> dict[str, float]:
     """Median seconds of each case with the sources of `tree`; none where it lacks what the benchmarks need."""
     result.unlink(missing_ok=True)
     sources = [str(path) for path in sorted(tree.glob("packages/*/src"))]
@@ -60,7 +60,7 @@ def run(tree: Path, result: Path, arguments: list[str]) -> dict[str, float]:
         sys.exit(f"da_trainer must come from {tree}. Received: {found.strip()}")
     command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-only", "-q", f"--benchmark-json={result}"]
     # What pytest prints goes to standard error: standard output is the table.
-    subprocess.run([*command, *arguments], cwd=ROOT, env=environment, stdout=sys.stderr, check=False)
+    subprocess.run([*command, "-k", only], cwd=ROOT, env=environment, stdout=sys.stderr, check=False)
     if not result.exists() or not result.stat().st_size:
         return {}
     return {case["name"]: case["stats"]["median"] for case in json.loads(result.read_text())["benchmarks"]}
@@ -83,7 +83,7 @@ def table(base: Medians, change: Medians) -> str:
 
 
 def mark(base: list[float], change: list[float]) -> str:
-    """What a row is marked with: slower or faster where even the nearest medians of the two sides are a quarter apart, else nothing."""
+    """Slower or faster where even the nearest medians of the two sides are a quarter apart, else nothing."""
     if min(change) > TRIPWIRE * max(base):
         return "**slower**"
     return "faster" if max(change) * TRIPWIRE < min(base) else ""
@@ -99,9 +99,9 @@ if __name__ == "__main__":
     parser.add_argument("base", help="commit to compare with")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="file for the table, besides standard output")
-    parser.add_argument("arguments", nargs="*", help="for pytest, after --")
+    parser.add_argument("--only", default="", help="cases to run, as for pytest -k; all by default")
     options = parser.parse_args()
-    result = main(options.base, options.rounds, options.arguments)
+    result = main(options.base, options.rounds, options.only)
     print(result)
     if options.output:
         options.output.write_text(result + "\n")

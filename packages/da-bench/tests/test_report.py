@@ -41,10 +41,8 @@ CONTENT = {
 
 def test_markdown_of_a_made_file():
     text = markdown([CONTENT])
-    assert (
-        "| mlp 4x512, batch 256 | GPU | 10 (9 to 11) | 58.4 (57.4 to 59.4) | 5664 (5663 to 5665) | 566.36x | 96.90x | 0.18 |"
-        in text
-    )
+    assert "| mlp 4x512, batch 256 | GPU | 10 (9 to 11) | 58.4 (57.4 to 59.4) | 5664 (5663 to 5665) | 566.36x |" in text
+    assert "| 566.36x | 96.90x | 0.18 |" in text
     assert "| GPU | 0 | 0 | 7.89e-08 | 1.04e-07 | NOT the same bits after 200 steps |" in text
     assert (
         "* compiled step: Tesla T4, Xeon, 4 cores, jax 0.12.0, Python 3.13.0, 2026-12-02; median of 3 sessions" in text

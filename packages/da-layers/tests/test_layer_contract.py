@@ -12,7 +12,6 @@ from da_layers import AutoLayer, Layer, Loss, Param, Sequential
 
 pytestmark = pytest.mark.usefixtures("x64")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
-KEPT_STACKS = "_kept"
 
 
 def public_classes(base):
@@ -21,7 +20,7 @@ def public_classes(base):
 
 
 def kept(layer):
-    return [entry for part in layer.layers_by_path().values() for entry in vars(part).get(KEPT_STACKS, ())]
+    return [entry for part in layer.layers_by_path().values() for entry in vars(part).get("_kept", ())]
 
 
 def leaves(tree):

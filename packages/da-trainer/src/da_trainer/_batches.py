@@ -55,9 +55,9 @@ class Batches:
 
     def mean_over_samples(self, losses: Any, counted: Any = True) -> float:
         """The mean of the batches' losses, each weighed by its samples; over the batches that are `counted`."""
-        weights = np.array(self.sizes, np.float64) * counted
-        kept = weights > 0
-        return float((np.asarray(losses, np.float64) * weights)[kept].sum() / weights.sum()) if kept.any() else np.nan
+        weights = np.array(self.sizes, np.float64)
+        kept = np.broadcast_to(counted, weights.shape)
+        return float(np.average(np.asarray(losses, np.float64)[kept], weights=weights[kept])) if kept.any() else np.nan
 
 
 def shuffled(key: jax.Array, epoch: int, samples: int) -> jax.Array:

@@ -1,6 +1,6 @@
 """Callbacks: what a user may do while fit runs."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -33,6 +33,11 @@ class Callback:
         """After each epoch, its entry already in `trainer.history_`; epochs count from 1."""
 
 
+def is_callback(value: Any) -> bool:
+    """Whether `value` has the methods of a Callback, and is no class."""
+    return not isinstance(value, type) and hasattr(value, "on_step_end") and hasattr(value, "on_epoch_end")
+
+
 def wants_steps(callback: Callback) -> bool:
     """Whether the callback overrides `on_step_end`."""
-    return type(callback).on_step_end is not Callback.on_step_end
+    return getattr(callback.on_step_end, "__func__", None) is not Callback.on_step_end

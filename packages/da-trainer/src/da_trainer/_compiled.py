@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from ._batches import Batches
 from ._forms import form_of
 from ._nonfinite import NonFiniteStep
 from ._programs import Programs
-from ._step import Decay, Outcome, Rates, evaluation_step, prediction_step, train_step
+from ._step import Decay, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
 from ._values import Parts, Values, read_hyperparameters, read_values, write_values
 
 
@@ -22,6 +23,7 @@ class _Done:
     index: int
     rates: Rates
     decay: Decay
+    skip_nonfinite: bool
     finite: jax.Array
 
 
@@ -36,11 +38,16 @@ class Compiled:
     """
 
     def __init__(self, exact: bool) -> None:
+        self.exact = exact
         self.programs = Programs(exact)
         self._predictions: dict[Hashable, Any] = {}
         self._state: Values | None = None
         self._form = -1
         self._done: list[_Done] = []
+
+    def __reduce__(self) -> tuple[type, tuple[bool]]:
+        """A copy or pickle starts without programs, which can be neither; the state is in the objects."""
+        return Compiled, (self.exact,)
 
     def load(self, parts: Parts) -> None:
         """Takes the values from the objects, as copies: steps reuse their memory."""
@@ -57,16 +64,14 @@ class Compiled:
             self.load(parts)
         options = (decay, skip_nonfinite, rates.weight_decay is None, rates.clip_norm is None)
         key = ("training", self._form, batches.form, batches.sizes[index], options)
-        watch = self._watch(key, parts, batches)
 
-        def body(rates: Rates, batch: Any) -> Outcome:
+        def body(watch: Watch, rates: Rates, batch: Any) -> Outcome:
             return train_step(parts, batch, rates, decay, skip_nonfinite, watch)
 
         args = (self._state, read_hyperparameters(parts.optimizer), rates, batches[index])
-        program = self.programs.get(key, parts, body, args, training=True)
+        program = self._program(key, parts, batches, body, args, training=True)
         self._state, outcome = program(*args)
-        if not skip_nonfinite:
-            self._done.append(_Done(batches, index, rates, decay, outcome.finite))
+        self._done.append(_Done(batches, index, rates, decay, skip_nonfinite, outcome.finite))
         return outcome
 
     def store(self, parts: Parts) -> None:
@@ -77,18 +82,22 @@ class Compiled:
                 from before the first such step.
         """
         state, done, self._state, self._done = self._state, self._done, None, []
-        finite = jax.device_get([step.finite for step in done])
-        if not all(finite):
-            bad = done[finite.index(False)]
-            self._run_again(parts, done[: finite.index(False)])
-            raise NonFiniteStep(bad.batches[bad.index], bad.index, bad.rates)
-        if state is not None and not any(leaf.is_deleted() for leaf in jax.tree.leaves(state)):
+        finite = jax.device_get([step.skip_nonfinite or step.finite for step in done])
+        good = done[: finite.index(False)] if not all(finite) else done
+        # What is deleted was given to a step that was interrupted before it gave back the new state.
+        lost = any(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+        if lost or len(good) < len(done):
+            self._run_again(parts, good)
+        elif state is not None:
             write_values(parts, state)
+        if len(good) < len(done):
+            bad = done[len(good)]
+            raise NonFiniteStep(bad.batches[bad.index], bad.index, bad.rates)
 
     def _run_again(self, parts: Parts, steps: list[_Done]) -> None:
         # The objects still hold what `load` read, and the same steps give the same bits.
         for step in steps:
-            self.step(parts, step.batches, step.index, step.rates, step.decay, skip_nonfinite=False)
+            self.step(parts, step.batches, step.index, step.rates, step.decay, step.skip_nonfinite)
         self.store(parts)
 
     def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
@@ -106,25 +115,33 @@ class Compiled:
         outputs = []
         for index, size in enumerate(batches.sizes):
             key = (kind, form, batches.form, size)
-            watch = self._watch(key, parts, batches)
 
-            def body(batch: Any, watch: Callable[[Any], None] = watch) -> Any:
+            def body(watch: Watch, batch: Any) -> Any:
                 return step(parts, batch, watch)
 
             args = (values, read_hyperparameters(parts.optimizer), batches[index])
-            changed, output = self.programs.get(key, parts, body, args, training=False)(*args)
+            changed, output = self._program(key, parts, batches, body, args, training=False)(*args)
             values.variables.update(changed.variables)
             outputs.append(output)
         write_values(parts, values)
         return outputs
 
-    def _watch(self, key: Hashable, parts: Parts, batches: Batches) -> Callable[[Any], None]:
-        """Checks the labels against the prediction: now if its shape is known, and whenever the step is traced."""
+    def _program(
+        self,
+        key: tuple[Hashable, ...],
+        parts: Parts,
+        batches: Batches,
+        body: Callable[..., Any],
+        args: tuple[Any, ...],
+        training: bool,
+    ) -> Callable[..., Any]:
+        """The program for `body`, with the labels checked against the prediction, whose shape a trace tells."""
+        key = (*key, *args[1])
 
         def watch(prediction: Any) -> None:
             batches.check_labels(parts.loss, prediction)
             self._predictions[key] = jax.tree.map(jax.typeof, prediction)
 
-        if key in self._predictions:
-            batches.check_labels(parts.loss, self._predictions[key])
-        return watch
+        program = self.programs.get(key, parts, partial(body, watch), args, training)
+        batches.check_labels(parts.loss, self._predictions[key])
+        return program

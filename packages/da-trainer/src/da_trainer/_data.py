@@ -3,12 +3,14 @@
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+_INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ class Data:
     arrays: tuple[Any, ...]
     samples: int
     labels: tuple[int, int] | None = None
+
+    def head(self, samples: int) -> "Data":
+        """The first samples."""
+        arrays = jax.tree.map(lambda array: array[:samples], self.arrays)
+        return replace(self, arrays=arrays, samples=min(samples, self.samples))
 
 
 def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
@@ -79,6 +86,19 @@ def naming_shapes(data: Data, names: Sequence[str] = ("X", "y")) -> Iterator[Non
         raise
 
 
+def check_key(key: Any) -> jax.Array:
+    """`key` as a random key.
+
+    Raises:
+        ValueError: it is none.
+    """
+    array = jnp.asarray(key)
+    typed = jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.ndim == 0
+    if not typed and (array.dtype != jnp.uint32 or array.shape != jax.random.PRNGKey(0).shape):
+        raise ValueError(f"key must be one key from jax.random.key or PRNGKey. Received: key={key!r}")
+    return array
+
+
 def check_count(name: str, value: Any, least: int) -> int:
     """`value` as an int of at least `least`.
 
@@ -117,6 +137,9 @@ def _array(name: str, value: Any) -> jax.Array:
     if array.shape[0] == 0:
         raise ValueError(f"{name} must hold one sample at least. Received: {name}.shape={array.shape}")
     if jnp.issubdtype(array.dtype, jnp.integer):
+        lowest, highest = int(array.min()), int(array.max())
+        if lowest < _INT32.min or highest > _INT32.max:
+            raise ValueError(f"{name} must fit into int32. Received: {name}.min()={lowest}, {name}.max()={highest}")
         return jnp.asarray(array, jnp.int32)
     # Numbers too large for the device's dtype become infinite here, and are reported as such.
     with np.errstate(over="ignore"):

@@ -9,12 +9,12 @@ import numpy as np
 
 from ._batches import Batches, shuffled
 from ._callbacks import Callback, wants_steps
-from ._data import Data
+from ._data import Data, naming_shapes
 from ._early_stopping import EarlyStopping
 from ._nonfinite import NonFiniteStep, first_nonfinite
 from ._progress import Progress
 from ._step import Outcome, Rates
-from ._values import Parts, scalar
+from ._values import read_values, scalar, write_values
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -38,29 +38,30 @@ class Plan:
 
 def fit(trainer: "Trainer", plan: Plan) -> None:
     """Trains for the plan's epochs; epochs go on counting from the fit before."""
-    parts = trainer.parts()
     steps = len(Batches(plan.data, plan.batch_size, drop_last=plan.drop_last))
-    progress = Progress(steps * plan.epochs, plan.progress)
     last = trainer.epoch_ + plan.epochs
+    if plan.validation is not None:
+        _try_validation(trainer, plan, plan.validation)
+    progress = Progress(steps * plan.epochs, plan.progress)
     try:
         while trainer.epoch_ < last:
-            _epoch(trainer, parts, plan, progress)
+            _epoch(trainer, plan, progress)
+            stop = plan.stopping is not None and plan.stopping.update(trainer.parts(), trainer.history_["val_loss"][-1])
             losses = {name: values[-1] for name, values in trainer.history_.items() if values and name != "lr"}
             progress.epoch(trainer.epoch_, last, losses)
             for callback in plan.callbacks:
                 callback.on_epoch_end(trainer, trainer.epoch_)
-            if plan.stopping and plan.stopping.update(parts, trainer.history_["val_loss"][-1]):
+            if stop:
                 break
     finally:
         progress.close()
         if plan.stopping:
-            plan.stopping.restore(parts)
-        for param in parts.trained.values():
-            param.zero_grad()
+            plan.stopping.restore(trainer.parts())
+        trainer.parts().zero_grads()
 
 
-def _epoch(trainer: "Trainer", parts: Parts, plan: Plan, progress: Progress) -> None:
-    epoch = trainer.epoch_
+def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
+    epoch, parts = trainer.epoch_, trainer.parts()
     order = shuffled(plan.key, epoch, plan.data.samples) if plan.shuffle else None
     batches = Batches(plan.data, plan.batch_size, order, plan.drop_last)
     watchers = [callback for callback in plan.callbacks if wants_steps(callback)]
@@ -71,14 +72,18 @@ def _epoch(trainer: "Trainer", parts: Parts, plan: Plan, progress: Progress) -> 
         try:
             for index in range(len(batches)):
                 rates = _rates(trainer, epoch + index / len(batches))
-                outcomes.append(
-                    trainer.executor.step(parts, batches, index, rates, trainer.decay, trainer.skips_nonfinite)
-                )
+                with naming_shapes(plan.data):
+                    outcome = trainer.executor.step(
+                        parts, batches, index, rates, trainer.decay, trainer.skips_nonfinite
+                    )
+                outcomes.append(outcome)
                 progress.step()
                 if watchers:
                     trainer.executor.store(parts)
                     for callback in watchers:
-                        callback.on_step_end(trainer, epoch + 1, index + 1, float(outcomes[-1].loss))
+                        callback.on_step_end(trainer, epoch + 1, index + 1, float(outcome.loss))
+                    # Found anew, as a callback may have changed the model.
+                    parts = trainer.parts()
                     trainer.executor.load(parts)
         finally:
             trainer.executor.store(parts)
@@ -89,16 +94,14 @@ def _epoch(trainer: "Trainer", parts: Parts, plan: Plan, progress: Progress) -> 
             f"{bad.index + 1}, first in {where}. The model holds the values from before that step; "
             f"on_nonfinite='skip' would leave such steps out."
         ) from None
-    _record(trainer, parts, plan, batches, outcomes, first_lr)
-
-
-def _record(trainer: "Trainer", parts: Parts, plan: Plan, batches: Batches, outcomes: list[Outcome], lr: float) -> None:
     losses, finite = (np.array(column) for column in zip(*jax.device_get(outcomes), strict=True))
-    trainer.skipped_steps_ += int((~finite).sum())
-    trainer.history_["train_loss"].append(batches.mean_over_samples(losses, finite))
-    trainer.history_["lr"].append(lr)
+    record = {"train_loss": batches.mean_over_samples(losses, finite), "lr": first_lr}
     if plan.validation is not None:
-        trainer.history_["val_loss"].append(trainer.loss_on(parts, plan.validation, plan.batch_size))
+        record["val_loss"] = _validate(trainer, plan, plan.validation)
+    # All at once: an exception in the validation leaves no half of an entry.
+    for name, value in record.items():
+        trainer.history_[name].append(value)
+    trainer.skipped_steps_ += int((~finite).sum())
     trainer.epoch_ += 1
 
 
@@ -106,6 +109,25 @@ def _rates(trainer: "Trainer", epoch: float) -> Rates:
     return Rates(
         lr=scalar(trainer.learning_rate(epoch)),
         eta=scalar(trainer.multiplier(epoch)),
-        weight_decay=scalar(trainer.weight_decay) if trainer.weight_decay else None,
-        clip_norm=None if trainer.clip_norm is None else scalar(trainer.clip_norm),
+        weight_decay=scalar(float(trainer.weight_decay)) if trainer.weight_decay else None,
+        clip_norm=None if trainer.clip_norm is None else scalar(float(trainer.clip_norm)),
     )
+
+
+def _validate(trainer: "Trainer", plan: Plan, data: Data) -> float:
+    with naming_shapes(data, ("X_val", "y_val")):
+        return trainer.loss_on(trainer.parts(), data, plan.batch_size)
+
+
+def _try_validation(trainer: "Trainer", plan: Plan, data: Data) -> None:
+    """Evaluates one batch where the validation data are unlike the training data: what is wrong shows before a step."""
+    lowest, highest = data.labels or (0, 0)
+    least, most = plan.data.labels or (lowest, highest)
+    if Batches(data, 1).form == Batches(plan.data, 1).form and least <= lowest and highest <= most:
+        return
+    parts = trainer.parts()
+    before = read_values(parts, slots=False)
+    try:
+        _validate(trainer, plan, data.head(plan.batch_size))
+    finally:
+        write_values(parts, before)

@@ -1,74 +1,108 @@
 """Finds state that a layer or optimiser carries from one step into the next where the compiled step cannot see it.
 
-A trace shows which attributes a step changes. What is only kept from forward to backward is written before it is
-read, so a second trace with those attributes replaced by a `_Sentinel` runs through; state of the step before is read
-first, and the sentinel raises.
+Each step is traced twice, the second time on the objects as the first left them, which is how the loop's next step
+would find them. What is only kept from forward to backward is written before it is read: such attributes are replaced
+by a `_Sentinel` in between, and the second trace runs through. State of the step before is read first, and the
+sentinel raises. State that no sentinel can stand for, such as the length of a list or a NumPy generator, makes the
+second program another one.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import numpy as np
 
+from ._fence import digest
 from ._snapshot import Change, Snapshot
 
 
-def reject_hidden_state(trace: Callable[[], Any], snapshot: Snapshot, changes: list[Change]) -> None:
-    """Runs `trace` with the changed attributes unreadable.
+def reject_hidden_state(
+    trace: Callable[[], Any], computation: bytes, snapshot: Snapshot, written: Collection[str]
+) -> set[str]:
+    """Traces the step again with unreadable attributes.
 
     Args:
-        trace: traces one step.
-        snapshot: the objects before the first trace; they are put back whatever happens.
-        changes: what the first trace changed.
+        trace: traces and lowers the step.
+        computation: digest of what it gave the first time.
+        snapshot: the objects before the first trace.
+        written: paths of attributes that other steps write.
+
+    Returns:
+        The paths of the attributes that the step writes before it reads them.
 
     Raises:
-        ValueError: an attribute is read before it is written; names the layer's path and class, and the attribute.
+        ValueError: an attribute is read before it is written, or the programs differ; names the layer's path and
+            class, and the attribute.
     """
+    changes = snapshot.changes()
+    rejections = []
+    for change in changes + snapshot.places(written):
+        rejections.append(_rejection(change, "changed by a step and read by the next"))
+        if isinstance(change.owner, np.ndarray):
+            raise rejections[-1]
+        _replace(change, _Sentinel(rejections[-1]))
     try:
-        for change in changes:
-            if isinstance(change.owner, np.ndarray):
-                _reject(snapshot, change)
-            _replace(change, _Sentinel(partial(_reject, snapshot, change)))
-        trace()
-    finally:
-        snapshot.restore()
+        same = digest(trace()) == computation
+    except Exception as error:
+        if any(error is rejection for rejection in rejections):
+            raise
+        raise _unseen(changes) from error
+    if not same:
+        raise _unseen(changes)
+    return {change.path for change in changes}
 
 
-def _reject(snapshot: Snapshot, change: Change) -> NoReturn:
-    path, owner = snapshot.owner_of(change.path)
+_REQUIREMENT = (
+    "must keep what it carries from one step into the next in a Variable: a da_layers.Buffer for arrays and counts, a "
+    "da_layers.Key for random numbers; for an optimizer, a slot. The compiled step cannot carry a plain attribute"
+)
+
+
+def _rejection(change: Change, what: str) -> ValueError:
+    path, owner = change.holder
     where = f"{path} ({type(owner).__name__})" if path else type(owner).__name__
-    attribute = ".".join(part for part in (change.path, change.name) if part)[len(path) :].lstrip(".")
-    raise ValueError(
-        f"{where} must keep what it carries from one step into the next in a Variable: a da_layers.Buffer for arrays "
-        f"and counts, a da_layers.Key for random numbers; for an optimizer, a slot. The compiled step cannot carry a "
-        f"plain attribute. Received: {attribute}, changed by a step and read by the next"
+    attribute = change.path.removeprefix(path).lstrip(".")
+    return ValueError(f"{where} {_REQUIREMENT}. Received: {attribute}, {what}")
+
+
+def _unseen(changes: list[Change]) -> ValueError:
+    """For state that no sentinel met: the length of a list, dict or set that has changed, or what no attribute has."""
+    for change in changes:
+        if isinstance(change.owner, (list, dict, set)):
+            return _rejection(change, "changed by a step, so that the next is another computation")
+    changed = ", ".join(change.path for change in changes) or "no attribute"
+    return ValueError(
+        f"Each layer {_REQUIREMENT}, and no iterator, clock or random generator of Python or NumPy. "
+        f"Received: a step that is another computation each time it is traced, and changes {changed}"
     )
 
 
 def _replace(change: Change, sentinel: "_Sentinel") -> None:
-    if isinstance(change.owner, dict):
-        key = next(key for key in change.owner if str(key) == change.name)
-        change.owner[key] = sentinel
-    elif isinstance(change.owner, list) or hasattr(change.owner, "popleft"):
-        change.owner[int(change.name)] = sentinel
-    else:
-        vars(change.owner)[change.name] = sentinel
+    owner, name = change.owner, change.name
+    if isinstance(owner, dict):
+        owner.update({key: sentinel for key in owner if str(key) == name})
+    elif hasattr(owner, "append"):
+        if int(name) < len(owner):
+            owner[int(name)] = sentinel
+    elif hasattr(owner, "__dict__"):
+        if name in vars(owner):
+            vars(owner)[name] = sentinel
+    elif hasattr(owner, name):
+        object.__setattr__(owner, name, sentinel)
 
 
 class _Sentinel:
-    """Stands in for a value and calls `on_use` whatever is done with it."""
+    """Stands in for a value and raises `error` whatever is done with it."""
 
-    def __init__(self, on_use: Callable[[], NoReturn]) -> None:
-        object.__setattr__(self, "_on_use", on_use)
+    def __init__(self, error: ValueError) -> None:
+        object.__setattr__(self, "_error", error)
 
     def __getattr__(self, name: str) -> NoReturn:
         _use(self)
 
 
 def _use(self: _Sentinel, *_: Any) -> NoReturn:
-    on_use: Callable[[], NoReturn] = object.__getattribute__(self, "_on_use")
-    on_use()
+    raise object.__getattribute__(self, "_error")
 
 
 _ARITHMETIC = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor".split()

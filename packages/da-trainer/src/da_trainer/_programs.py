@@ -1,6 +1,5 @@
 """Programs: a step body traced on the objects and compiled, one for each form of arguments."""
 
-import hashlib
 import logging
 import time
 from collections import OrderedDict
@@ -11,7 +10,7 @@ from typing import Any
 
 import jax
 
-from ._fence import fence
+from ._fence import callbacks, digest, fence
 from ._hidden_state import reject_hidden_state
 from ._snapshot import Snapshot
 from ._static import Form, first_difference, static_form
@@ -23,12 +22,16 @@ logger = logging.getLogger("da_trainer")
 _LIMIT = 64
 _executables: OrderedDict[Any, Any] = OrderedDict()
 
+_NO_NUMBERS = (
+    "While a step is being compiled, arrays have no numbers yet: write jnp instead of numpy, jnp.where or lax.cond "
+    "instead of `if`, and leave out float(), int() and bool(); or train with compile=False."
+)
+
 
 @dataclass(frozen=True)
 class _Program:
     call: Callable[..., Any]
     constants: Form
-    overwritten: frozenset[str]
 
 
 class Programs:
@@ -46,6 +49,8 @@ class Programs:
         self._wrap: Callable[[Any], Any] = fence if exact else partial
         self._programs: dict[Hashable, _Program] = {}
         self._current: set[Hashable] = set()
+        # Paths of attributes that some step writes before it reads them.
+        self._written: set[str] = set()
 
     def look_again(self) -> None:
         """Compares the objects' attributes with what the programs took as constants, before each is next used."""
@@ -77,7 +82,7 @@ class Programs:
     ) -> None:
         known, cause = self._programs.get(key), "first use"
         if known is not None:
-            changed = first_difference(known.constants, static_form(parts.roots, known.overwritten))
+            changed = first_difference(known.constants, self._constants(parts, args))
             if changed is None:
                 return
             cause = f"{changed} changed"
@@ -96,19 +101,30 @@ class Programs:
             return (_same_form if training else _changed)(values, after), result
 
         def trace() -> Any:
-            return jax.jit(self._wrap(on_objects), donate_argnums=(0,) if training else ()).lower(*args)
+            try:
+                return jax.jit(self._wrap(on_objects), donate_argnums=(0,) if training else ()).lower(*args)
+            except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+                error.add_note(_NO_NUMBERS)
+                raise
 
         before, snapshot = read_values(parts, slots=training), Snapshot(parts.roots)
         try:
             lowered = trace()
-            changes = snapshot.changes()
-            if changes:
-                reject_hidden_state(trace, snapshot, changes)
+            computation = digest(lowered)
+            written = reject_hidden_state(trace, computation, snapshot, self._written)
         finally:
             snapshot.restore()
             write_values(parts, before)
-        overwritten = frozenset(f"{change.path}.{change.name}".lstrip(".") for change in changes)
-        return _Program(_compile_once(lowered, args), static_form(parts.roots, overwritten), overwritten)
+        if not written <= self._written:
+            # What this step writes, no other may read: they are traced again.
+            self._written |= written
+            self._programs.clear()
+            self._current.clear()
+        return _Program(_compile_once(lowered, computation, args), self._constants(parts, args))
+
+    def _constants(self, parts: Parts, args: tuple[Any, ...]) -> Form:
+        numbers = {f"optimizer.{name}" for name in args[1]}
+        return static_form(parts.roots, self._written | numbers)
 
 
 def _same_form(before: Values, after: Values) -> Values:
@@ -125,10 +141,9 @@ def _changed(before: Values, after: Values) -> Values:
     return Values({path: value for path, value in after.variables.items() if value is not before.variables[path]}, {})
 
 
-def _compile_once(lowered: Any, args: Any) -> Any:
-    text = hashlib.sha256(lowered.as_text().encode()).digest()
+def _compile_once(lowered: Any, computation: bytes, args: Any) -> Any:
     placement = tuple(str(leaf.sharding) for leaf in jax.tree.leaves(args))
-    key = (text, lowered.in_tree, lowered.out_tree, placement)
+    key = (computation, callbacks(lowered), lowered.in_tree, lowered.out_tree, placement)
     if key not in _executables:
         _executables[key] = lowered.compile()
         if len(_executables) > _LIMIT:

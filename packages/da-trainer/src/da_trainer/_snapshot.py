@@ -14,13 +14,13 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 @dataclass(frozen=True)
 class Change:
-    """An attribute or entry of `owner` that the trace changed; "" stands for the whole of a NumPy array or set.
+    """An attribute or entry that the trace changed.
 
     Attributes:
-        path: path of the attribute or entry.
+        path: where it is.
         holder: path and object of the innermost layer (or root) that holds it.
         owner: what has the attribute or entry.
-        name: its name in the owner.
+        name: its name in the owner; "" for the whole of a NumPy array or set.
     """
 
     path: str
@@ -34,7 +34,8 @@ class _Entry:
     path: str
     holder: tuple[str, Any]
     owner: Any
-    before: Any
+    contents: Any
+    named: dict[str, Any]
 
     def place(self, name: str) -> Change:
         return Change(".".join(part for part in (self.path, name) if part), self.holder, self.owner, name)
@@ -52,21 +53,12 @@ class Snapshot:
 
     def changes(self) -> list[Change]:
         """What is new, different or gone now in the objects of the snapshot; Variables are not looked at."""
-        found = []
-        for entry in self._entries:
-            owner, before = entry.owner, entry.before
-            if isinstance(owner, np.ndarray):
-                names = [""] if owner.tobytes() != before.tobytes() else []
-            elif isinstance(owner, set):
-                names = [""] if owner != before else []
-            elif isinstance(owner, Variable):
-                names = []
-            else:
-                was, now = _named(before), dict(children(owner))
-                names = [name for name in now if name not in was or not _same(was[name], now[name])]
-                names += [name for name in was if name not in now]
-            found += [entry.place(name) for name in names]
-        return found
+        return [
+            entry.place(name)
+            for entry in self._entries
+            if not isinstance(entry.owner, Variable)
+            for name in _changed_names(entry)
+        ]
 
     def places(self, paths: Collection[str]) -> list[Change]:
         """The attributes and entries that are at `paths` now."""
@@ -76,23 +68,23 @@ class Snapshot:
     def restore(self) -> None:
         """Puts every attribute and entry back."""
         for entry in self._entries:
-            owner, before = entry.owner, entry.before
+            owner, contents = entry.owner, entry.contents
             if isinstance(owner, np.ndarray):
-                if owner.tobytes() != before.tobytes():
-                    owner[...] = before
+                if owner.tobytes() != contents.tobytes():
+                    owner[...] = contents
             elif isinstance(owner, (dict, set)):
                 owner.clear()
-                owner.update(before)
+                owner.update(contents)
             elif isinstance(owner, (list, deque)):
                 owner.clear()
-                owner.extend(before)
+                owner.extend(contents)
             elif hasattr(owner, "__dict__"):
                 vars(owner).clear()
-                vars(owner).update(before)
+                vars(owner).update(contents)
             else:
-                for name in dict(children(owner)).keys() - before.keys():
+                for name in dict(children(owner)).keys() - contents.keys():
                     object.__delattr__(owner, name)
-                for name, value in before.items():
+                for name, value in contents.items():
                     object.__setattr__(owner, name, value)
 
 
@@ -101,34 +93,40 @@ def _entries(prefix: str, root: Any) -> Iterator[_Entry]:
     for path, owner in walk(root, prefix):
         if isinstance(owner, Layer):
             holders[path] = (path, owner)
-        if _has_contents(owner):
+        contents = _contents(owner)
+        if contents is not None:
             above = path
             while above not in holders:
                 above = above.rpartition(".")[0]
-            yield _Entry(path, holders[above], owner, _contents(owner))
-
-
-def _has_contents(owner: Any) -> bool:
-    if isinstance(owner, (dict, list, deque, set, np.ndarray, Variable)) or has_attributes(owner):
-        return True
-    return dataclasses.is_dataclass(owner) and not isinstance(owner, type)
+            yield _Entry(path, holders[above], owner, contents, dict(children(owner)))
 
 
 def _contents(owner: Any) -> Any:
+    """A copy of what `owner` holds; None where it is no container."""
     if isinstance(owner, np.ndarray):
         return owner.copy()
-    if isinstance(owner, (dict, set)):
-        return type(owner)(owner) if type(owner) is set else dict(owner)
+    if isinstance(owner, dict):
+        return dict(owner)
+    if isinstance(owner, set):
+        return set(owner)
     if isinstance(owner, (list, deque)):
         return list(owner)
-    return dict(vars(owner) if hasattr(owner, "__dict__") else children(owner))
+    if isinstance(owner, Variable) or has_attributes(owner):
+        return dict(vars(owner))
+    if dataclasses.is_dataclass(owner) and not isinstance(owner, type):
+        return dict(children(owner))
+    return None
 
 
-def _named(contents: Any) -> dict[str, Any]:
-    """Contents by the names that `children` gives."""
-    if isinstance(contents, list):
-        return dict(children(contents))
-    return {str(name): child for name, child in contents.items()}
+def _changed_names(entry: _Entry) -> list[str]:
+    owner, was = entry.owner, entry.named
+    if isinstance(owner, np.ndarray):
+        return [""] if owner.tobytes() != entry.contents.tobytes() else []
+    if isinstance(owner, set):
+        return [""] if owner != entry.contents else []
+    now = dict(children(owner))
+    gone = [name for name in was if name not in now]
+    return [name for name in now if name not in was or not _same(was[name], now[name])] + gone
 
 
 def _same(a: Any, b: Any) -> bool:

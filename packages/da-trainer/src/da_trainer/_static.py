@@ -7,42 +7,48 @@ import numpy as np
 from da_layers import Param, Variable, walk
 
 from ._snapshot import PLAIN
-from ._values import is_hyperparameter
 
-Form = dict[str, tuple[Any, ...]]
+Form = dict[tuple[str, str], tuple[Any, ...]]
 
 
-def static_form(roots: dict[str, Any], ignore: Collection[str] = ()) -> Form:
-    """Every attribute that is no Variable, by path, in a form that `first_difference` compares.
+def static_form(roots: dict[str, Any], ignore: Collection[str]) -> Form:
+    """Every attribute that is no Variable, by root and path, in a form that `first_difference` compares.
 
     Args:
         roots: objects by the name that paths start with.
-        ignore: paths that do not count, as a step writes them before it reads them.
+        ignore: paths that do not count, nor what is below them.
     """
     form: Form = {}
     for prefix, root in roots.items():
+        ignored = set(ignore)
         for path, part in walk(root, prefix):
-            if path in ignore or (prefix == "optimizer" and is_hyperparameter(part)):
-                continue
-            if isinstance(part, Param):
-                form[path] = (Param, part.role, part.trainable)
-            elif isinstance(part, Variable):
-                form[path] = (type(part),)
-            elif isinstance(part, PLAIN):
-                form[path] = (type(part), part)
-            elif isinstance(part, np.ndarray):
-                form[path] = (np.ndarray, part.dtype.str, part.shape, part.tobytes())
+            if path in ignored or path.rpartition(".")[0] in ignored:
+                ignored.add(path)
             else:
-                # By identity, and held, so that no later object can have its id.
-                form[path] = (_Same(part),)
+                form[prefix, path] = _form(part)
     return form
+
+
+def _form(part: Any) -> tuple[Any, ...]:
+    if isinstance(part, Param):
+        return Param, part.role, part.trainable
+    if isinstance(part, Variable):
+        return (type(part),)
+    if isinstance(part, PLAIN):
+        return type(part), part
+    if isinstance(part, np.ndarray):
+        return np.ndarray, part.dtype.str, part.shape, part.tobytes()
+    if isinstance(part, set):
+        return set, frozenset(part)
+    # By identity, and held, so that no later object can have its id.
+    return (_Same(part),)
 
 
 def first_difference(before: Form, now: Form) -> str | None:
     """The path of the first attribute that is not as it was, or None."""
-    for path in before.keys() | now.keys():
-        if before.get(path) != now.get(path):
-            return path
+    for place in [*before, *now]:
+        if before.get(place) != now.get(place):
+            return place[1]
     return None
 
 

@@ -44,13 +44,12 @@ def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfin
     """One step on the batch (x, y): moves the Params, Buffers, Keys and slots of `parts`."""
     x, y = batch
     before = read_values(parts) if skip_nonfinite else None
+    parts.zero_grads()
     params = list(parts.trained.values())
-    for param in params:
-        param.zero_grad()
 
     prediction = parts.model.forward(x, training=True)
     watch(prediction)
-    loss = parts.loss.forward(prediction, y)
+    loss = _loss(parts, prediction, y)
     parts.model.backward(parts.loss.backward())
 
     finite = _all_finite(loss, [param.grad for param in params])
@@ -65,7 +64,7 @@ def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfin
                 param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
             else:
                 param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))
-        param.update(parts.optimizer, rates.lr)
+        _update(param, parts.optimizer, rates.lr)
 
     if before is not None:
         write_values(parts, _choose(finite, read_values(parts), before))
@@ -75,7 +74,7 @@ def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfin
 def evaluation_step(parts: Parts, batch: Any, watch: Watch) -> jax.Array:
     """The loss on the batch (x, y), nothing moved."""
     x, y = batch
-    loss = parts.loss.forward(prediction_step(parts, (x,), watch), y)
+    loss = _loss(parts, prediction_step(parts, (x,), watch), y)
     parts.loss.forget()
     return loss
 
@@ -86,6 +85,20 @@ def prediction_step(parts: Parts, batch: Any, watch: Watch) -> Any:
     prediction = parts.model.forward(x, training=False)
     watch(prediction)
     return prediction
+
+
+def _update(param: Param, optimizer: Any, lr: Any) -> None:
+    try:
+        param.update(optimizer, lr)
+    except Exception as error:
+        error.add_note(f"In {type(optimizer).__name__}.update on {param.label}.")
+        raise
+
+
+def _loss(parts: Parts, prediction: Any, y: Any) -> jax.Array:
+    loss = parts.loss.forward(prediction, y)
+    parts.loss.require(loss.shape == (), "forward must return a scalar, the mean over the samples", shape=loss.shape)
+    return loss
 
 
 def decays(param: Param) -> bool:

@@ -1,18 +1,19 @@
 """The trainer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from da_layers import Layer, Loss
 from da_optim import Schedule, check_optimizer
 
 from ._batches import Batches
-from ._callbacks import Callback
+from ._callbacks import Callback, is_callback
 from ._compiled import Compiled
-from ._data import Data, check_count, check_inputs, check_pairs, naming_shapes
+from ._data import Data, check_count, check_inputs, check_key, check_pairs, naming_shapes
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
 from ._loop import Loop
@@ -98,22 +99,32 @@ class Trainer:
             clip_norm=clip_norm,
         )
         _require(
-            any(compile is choice for choice in (False, True)) or compile in ("exact", "fused"),
-            "compile must be False, True (the same as 'exact') or 'fused'",
-            compile=compile,
-        )
-        _require(
             on_nonfinite in get_args(OnNonFinite), "on_nonfinite must be 'raise' or 'skip'", on_nonfinite=on_nonfinite
         )
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
-        self.compile, self.on_nonfinite = compile, on_nonfinite
+        self.on_nonfinite = on_nonfinite
         self.history_: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "lr": []}
         self.epoch_ = 0
         self.skipped_steps_ = 0
-        self.executor = Compiled(exact=compile != "fused") if compile else Loop()
+        self.compile = compile
         self._batch_size: int | None = None
         self.parts()
+
+    @property
+    def compile(self) -> Mode:
+        """How steps run; may be set between two fits, as the state is in the objects."""
+        return self._compile
+
+    @compile.setter  # noqa: A003 - this class's, not the builtin
+    def compile(self, mode: Mode) -> None:
+        _require(
+            mode is False or mode is True or mode in ("exact", "fused"),
+            "compile must be False, True (the same as 'exact') or 'fused'",
+            compile=mode,
+        )
+        self._compile = mode
+        self.executor: Loop | Compiled = Compiled(exact=mode != "fused") if mode else Loop()
 
     def fit(
         self,
@@ -160,8 +171,13 @@ class Trainer:
         """
         finite = self.on_nonfinite == "raise"
         data = check_pairs(X, y, finite)
-        check_count("epochs", epochs, 0)
-        check_count("batch_size", batch_size, 1)
+        epochs, batch_size = check_count("epochs", epochs, 0), check_count("batch_size", batch_size, 1)
+        callbacks = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+        _require(
+            all(is_callback(callback) for callback in callbacks),
+            "callbacks must be objects of a da_trainer.Callback class",
+            callbacks=callbacks,
+        )
         if drop_last:
             _require(
                 data.samples >= batch_size,
@@ -181,7 +197,7 @@ class Trainer:
             data,
             epochs,
             batch_size,
-            jax.random.PRNGKey(0) if key is None else key,
+            jax.random.PRNGKey(0) if key is None else check_key(key),
             validation,
             stopping,
             shuffle,
@@ -189,8 +205,7 @@ class Trainer:
             callbacks,
             progress,
         )
-        with naming_shapes(data):
-            fit(self, plan)
+        fit(self, plan)
         return self
 
     def evaluate(self, X: Any, y: Any, batch_size: int | None = None) -> float:
@@ -232,7 +247,7 @@ class Trainer:
 
     def multiplier(self, epoch: float) -> float:
         """The schedule's eta_t at a fractional epoch."""
-        return 1.0 if self.schedule is None else self.schedule.multiplier(epoch)
+        return 1.0 if self.schedule is None else float(self.schedule.multiplier(epoch))
 
     def learning_rate(self, epoch: float) -> float:
         """The learning rate at a fractional epoch: the optimiser's lr times the schedule's multiplier."""
@@ -270,4 +285,5 @@ def _require(condition: bool, requirement: str, **received: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0

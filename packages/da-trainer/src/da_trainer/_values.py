@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from da_layers import Layer, Loss, Param, Variable, walk
 
@@ -35,6 +36,7 @@ class Parts:
         known = {id(variable) for variable in variables.values()}
         for path, variable in own.items():
             if id(variable) not in known:
+                loss.require(path not in variables, "no Variable may have the path of one of the model's", path=path)
                 variables[path] = variable
                 variable.name = path
         return cls(model, loss, optimizer, variables)
@@ -47,6 +49,12 @@ class Parts:
             for path, variable in self.variables.items()
             if isinstance(variable, Param) and variable.trainable
         }
+
+    def zero_grads(self) -> None:
+        """Forgets the gradients of all Params, of those that are frozen too."""
+        for variable in self.variables.values():
+            if isinstance(variable, Param):
+                variable.zero_grad()
 
     @property
     def roots(self) -> dict[str, Any]:
@@ -77,28 +85,33 @@ def write_values(parts: Parts, values: Values) -> None:
             parameter.set_slots(parts.optimizer, dict(slots))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def scalar(value: float) -> jax.Array:
-    """A strong-typed float32 scalar on the device, made once for each value."""
+    """A strong-typed float32 scalar on the device; the last ones are kept, as most values come again each step."""
     return jax.device_put(np.float32(value))
 
 
 def read_hyperparameters(optimizer: Any) -> dict[str, jax.Array]:
-    """The optimiser's float attributes (lr, momentum, ...) as float32 scalars."""
-    return {name: scalar(value) for name, value in vars(optimizer).items() if is_hyperparameter(value)}
+    """The optimiser's numbers (lr, momentum, ...) as float32 scalars: what a step takes as arguments."""
+    return {name: scalar(float(value)) for name, value in vars(optimizer).items() if _is_hyperparameter(name, value)}
 
 
-def is_hyperparameter(value: Any) -> bool:
-    """Whether an optimiser's attribute is a number that a step takes as an argument, so that a change counts."""
-    return isinstance(value, (float, np.floating))
+def _is_hyperparameter(name: str, value: Any) -> bool:
+    if isinstance(value, (jax.Array, np.ndarray)):
+        return value.ndim == 0 and jnp.issubdtype(value.dtype, jnp.floating)
+    return isinstance(value, (float, np.floating)) or (name == "lr" and isinstance(value, int))
 
 
 @contextmanager
 def hyperparameters(optimizer: Any, arrays: dict[str, jax.Array]) -> Iterator[None]:
-    """The optimiser with `arrays` in the place of its float attributes: the same arithmetic in both executors."""
-    before = {name: vars(optimizer)[name] for name in arrays}
-    vars(optimizer).update(arrays)
+    """The optimiser with `arrays` in the place of its numbers: the same arithmetic in both executors.
+
+    A number that a step sets itself stays as the step left it.
+    """
+    attributes = vars(optimizer)
+    before = {name: attributes[name] for name in arrays if _is_hyperparameter(name, attributes[name])}
+    attributes.update({name: arrays[name] for name in before})
     try:
         yield
     finally:
-        vars(optimizer).update(before)
+        attributes.update({name: value for name, value in before.items() if attributes.get(name) is arrays[name]})
