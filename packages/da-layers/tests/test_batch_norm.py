@@ -49,3 +49,12 @@ def test_momentum_at_its_ends(momentum, share):
 def test_momentum_outside_is_rejected():
     with pytest.raises(ValueError, match=r"^BatchNorm: momentum must be from 0 to 1\. Received: momentum=1\.5"):
         BatchNorm(2, momentum=1.5)
+
+
+@pytest.mark.parametrize(("dtype", "of_input"), [(jnp.float32, jnp.bfloat16), (jnp.bfloat16, jnp.float32)])
+def test_running_statistics_keep_their_dtype_whatever_comes_in(dtype, of_input):
+    layer = BatchNorm(1)
+    for buffer in (layer.running_mean, layer.running_variance):
+        buffer.value = buffer.value.astype(dtype)
+    layer.forward(jnp.array([[1.0], [3.0]], of_input), training=True)
+    assert (layer.running_mean.value.dtype, layer.running_variance.value.dtype) == (dtype, dtype)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import AutoLayer, Layer, Loss, Param, Sequential
+from da_layers import AutoLayer, Dense, Dropout, Layer, Loss, Param, Sequential, Sigmoid
 
 pytestmark = pytest.mark.usefixtures("x64")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
@@ -84,16 +84,28 @@ class Twice(Layer):
         return self.inner.backward(g) / 2 + self.inner.backward(g)
 
 
-def test_layer_used_twice_in_one_forward(case, pure):
-    layer, x = Twice(case.build()), case.x()
-    y, pullback = jax.vjp(pure(layer), param_values(layer), x)
-    g = case.g(y)
-    expected_gradients, expected_gx = pullback(g)
+def test_layer_used_twice_in_one_forward(case):
+    layer, twice, x = case.build(), Twice(case.build()), case.x()
+    g = case.g(layer.forward(x))
+    y, gx = layer.forward(x, training=True), layer.backward(g)
+    y_half, gx_half = layer.forward(x / 2, training=True), layer.backward(g)
 
-    layer.forward(x, training=True)
-    assert_close(layer.backward(g), expected_gx)
-    assert_close(gradients(layer), expected_gradients)
-    assert kept(layer) == []
+    assert_close(twice.forward(x, training=True), y + y_half)
+    assert_close(twice.backward(g), gx + gx_half / 2)
+    assert_close(gradients(twice.inner), gradients(layer))
+    assert kept(twice) == []
+
+
+@pytest.mark.parametrize("inner", [lambda: Dense(4, 4, 0), lambda: Dropout(0.4, 0), Sigmoid])
+def test_layer_used_twice_equals_vjp(inner, pure):
+    layer = inner()
+    model, x = Sequential(layer, Twice(layer), layer), jnp.linspace(-1.0, 1.0, 8).reshape(2, 4)
+    y, pullback = jax.vjp(pure(model), param_values(model), x)
+    g = jnp.cos(jnp.arange(8.0)).reshape(2, 4)
+    expected_gradients, expected_gx = pullback(g)
+    assert_close(model.forward(x, training=True), y)
+    assert_close(model.backward(g), expected_gx)
+    assert_close(gradients(model), expected_gradients)
 
 
 def test_gradients_add_up_until_zero_grad(case):
