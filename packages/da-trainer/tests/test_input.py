@@ -1,12 +1,14 @@
 """What users hand in: the good in every form, the bad refused by name, in both executors."""
 
+import copy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, Dense, Layer, SoftmaxCrossEntropy, mlp
-from da_optim import SGD
-from da_trainer import Trainer, bits_equal
+from da_layers import MSE, Dense, Layer, Param, SoftmaxCrossEntropy, mlp
+from da_optim import SGD, Schedule
+from da_trainer import Callback, Trainer, bits_equal
 
 X, Y = np.random.default_rng(0).standard_normal((12, 8)).astype(np.float32), np.arange(12) % 3
 
@@ -41,6 +43,26 @@ BAD = {
     "X_val alone": (dict(X_val=X), "X_val and y_val must be given together"),
     "X_val NaN": (dict(X_val=nan_at(np.nan), y_val=Y), r"X_val must be finite"),
     "y_val lengths": (dict(X_val=X, y_val=Y[:3]), "X_val and y_val must have the same length"),
+    "X_val width": (
+        dict(X_val=X[:, :5], y_val=Y),
+        r"layers\.0 \(Dense\): x must have shape \(\.\.\., 8\)(.|\n)*X_val\.shape=\(4, 5\), y_val\.shape=\(4,\)",
+    ),
+    "y_val labels": (dict(X_val=X, y_val=Y + 1), r"y must hold labels from 0 to 2(.|\n)*y_val\.shape"),
+    "y_val shape": (
+        dict(X_val=X, y_val=np.zeros((12, 2))),
+        r"target must be integer labels(.|\n)*y_val",
+    ),
+    "labels too large for int32": (
+        dict(y=Y + 2**32),
+        r"y must fit into int32\. Received: y\.min\(\)=4294967296, y\.max\(\)=4294967298",
+    ),
+    "key an int": (dict(key=0), r"key must be one key from jax\.random\.key or PRNGKey\. Received: key=0"),
+    "keys": (dict(key=jax.random.split(jax.random.key(0))), "key must be one key"),
+    "key of floats": (dict(key=np.ones(2)), "key must be one key"),
+    "batch_size True": (dict(batch_size=True), "batch_size must be an integer of 1 or more. Received: batch_size=True"),
+    "no arrays": (dict(X={}), r"The arrays of X must have the same length\. Received: lengths=\[\]"),
+    "complex numbers": (dict(X=X + 1j), r"X must hold numbers\. Received: X\.dtype=complex64"),
+    "nothing": (dict(y=None), r"y must hold numbers\. Received: y\.dtype=object"),
     "patience alone": (dict(patience=3), "patience must come with X_val and y_val. Received: patience=3"),
     "patience 0": (dict(patience=0, X_val=X, y_val=Y), "patience must be an integer of 1 or more"),
     "min_delta": (dict(patience=1, X_val=X, y_val=Y, min_delta=-1.0), "min_delta must be a finite number of 0 or more"),
@@ -52,27 +74,32 @@ def make(mode):
     return lambda: Trainer(mlp([8, 6, 3], jax.random.key(0)), SoftmaxCrossEntropy(), SGD(0.1), compile=mode)
 
 
+@pytest.fixture(scope="module", params=[False, True], ids=["loop", "compiled"])
+def trained(request):
+    """One trainer for all bad input, which changes nothing."""
+    model = mlp([8, 6, 3], jax.random.key(0))
+    return Trainer(model, SoftmaxCrossEntropy(), SGD(0.1), compile=request.param).fit(X, Y, 1, 4)
+
+
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_named_and_changes_nothing(make, name):
+def test_bad_input_is_named_and_changes_nothing(trained, name):
     changed, message = BAD[name]
-    trainer = make().fit(X, Y, 1, 4)
-    before = (trainer.model.state_dict(), {key: list(values) for key, values in trainer.history_.items()})
+    before = copy.deepcopy((trained.model.state_dict(), trained.history_, trained.epoch_))
     with pytest.raises(ValueError, match=message):
-        trainer.fit(**({"X": X, "y": Y, "epochs": 1, "batch_size": 4} | changed))
-    assert bits_equal(before, (trainer.model.state_dict(), trainer.history_))
-    trainer.fit(X, Y, 1, 4)
+        trained.fit(**({"X": X, "y": Y, "epochs": 1, "batch_size": 4} | changed))
+    assert bits_equal(before, (trained.model.state_dict(), trained.history_, trained.epoch_))
+    assert trained.predict(X).shape == (12, 3)
 
 
 @pytest.mark.parametrize("name", ["empty", "lengths", "integers", "NaN", "width", "label too large", "batch_size 0"])
-def test_evaluate_and_predict_refuse_the_same(make, name):
+def test_evaluate_and_predict_refuse_the_same(trained, name):
     changed, message = BAD[name]
     arguments = {"X": X, "y": Y, "batch_size": 4} | changed
-    trainer = make()
     with pytest.raises(ValueError, match=message):
-        trainer.evaluate(**arguments)
-    if not {"y"} & changed.keys():
-        with pytest.raises(ValueError, match=message.replace(", y.shape=(12,)", "").replace(r", y\.shape=\(12,\)", "")):
-            trainer.predict(arguments["X"], arguments["batch_size"])
+        trained.evaluate(**arguments)
+    if "y" not in changed:
+        with pytest.raises(ValueError, match=message.replace(r", y\.shape=\(12,\)", "")):
+            trained.predict(arguments["X"], arguments["batch_size"])
 
 
 def test_first_fit_with_labels_out_of_range_changes_nothing(make):
@@ -83,21 +110,21 @@ def test_first_fit_with_labels_out_of_range_changes_nothing(make):
     assert bits_equal(before, trainer.model.state_dict())
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
-def test_labels_of_every_integer_dtype(make, dtype):
-    assert bits_equal(make().fit(X, Y, 2, 5).history_, make().fit(X, Y.astype(dtype), 2, 5).history_)
+def test_labels_of_every_integer_dtype_and_bool(make):
+    def losses(labels):
+        return make().fit(X, labels, 2, 6).history_
 
-
-def test_labels_as_bool(make):
-    assert bits_equal(make().fit(X, Y % 2, 2, 5).history_, make().fit(X, Y % 2 == 1, 2, 5).history_)
+    expected = losses(Y % 2)
+    for dtype in ("int8", "uint8", "int16", "int64", "uint64", "bool"):
+        assert bits_equal(expected, losses((Y % 2).astype(dtype)))
 
 
 def test_inputs_in_every_form(make, tmp_path):
     mapped = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=X.shape)
     mapped[:] = X
-    expected = make().fit(X, Y, 2, 5).history_
+    expected = make().fit(X, Y, 2, 6).history_
     for form in (X.tolist(), X.astype(np.float64), mapped, jnp.asarray(X)):
-        assert bits_equal(expected, make().fit(form, Y, 2, 5).history_)
+        assert bits_equal(expected, make().fit(form, Y.tolist(), 2, 6).history_)
 
 
 class Two(Layer):
@@ -118,7 +145,7 @@ def test_inputs_as_dict_and_tuple():
     results = []
     for mode in (False, True):
         for form in ({"a": X, "b": -X}, (X, -X)):
-            trainer = Trainer(Two(), SoftmaxCrossEntropy(), SGD(0.1), compile=mode).fit(form, Y, 2, 5)
+            trainer = Trainer(Two(), SoftmaxCrossEntropy(), SGD(0.1), compile=mode).fit(form, Y, 2, 6)
             results.append((trainer.history_, trainer.predict(form)))
     assert all(bits_equal(results[0], result) for result in results)
 
@@ -161,3 +188,59 @@ def test_constructor_names_what_is_wrong(name, mode):
     arguments = dict(model=mlp([8, 3], jax.random.key(0)), loss=MSE(), optimizer=SGD(0.1), compile=mode)
     with pytest.raises(ValueError, match=message):
         Trainer(**(arguments | changed))
+
+
+def test_counts_of_every_integer_type(make):
+    expected = make().fit(X, Y, 2, 6).history_
+    for number in (np.int64, np.uint8, jnp.int32):
+        assert bits_equal(make().fit(X, Y, number(2), number(6)).history_, expected)
+
+
+@pytest.mark.parametrize("number", [np.float32(1), np.int64(1)], ids=repr)
+def test_numbers_of_every_type(number, mode):
+    options = {"weight_decay": number, "clip_norm": number, "schedule": Constant(number)}
+    trainer = Trainer(mlp([8, 3], jax.random.key(0)), SoftmaxCrossEntropy(), SGD(0.1), **options, compile=mode)
+    trainer.fit(X, Y, 1, 12, X_val=X, y_val=Y, patience=1, min_delta=number)
+    options = {"weight_decay": 1.0, "clip_norm": 1.0}
+    other = Trainer(mlp([8, 3], jax.random.key(0)), SoftmaxCrossEntropy(), SGD(0.1), **options, compile=mode)
+    assert bits_equal(trainer.history_, other.fit(X, Y, 1, 12, X_val=X, y_val=Y).history_)
+
+
+class Constant(Schedule):
+    def __init__(self, number):
+        self.number = number
+
+    def multiplier(self, epoch):
+        return jnp.float32(self.number)
+
+
+def test_callbacks_errors_get_no_note_about_the_data(make):
+    class Wrong(Callback):
+        def on_step_end(self, trainer, epoch, step, loss):
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$") as raised:
+        make().fit(X, Y, 1, 4, callbacks=[Wrong()])
+    assert not hasattr(raised.value, "__notes__")
+
+
+class Weighed(MSE):
+    def __init__(self):
+        self.weight = Param(1.0, role="scale")
+
+
+class Holds(Layer):
+    def __init__(self):
+        self.loss = Dense(8, 3, 0)
+
+
+def test_loss_and_model_may_not_share_a_path():
+    with pytest.raises(ValueError, match="Weighed: no Variable may have the path of one of the model's"):
+        Trainer(Holds(), Weighed(), SGD(0.1))
+
+
+def test_executor_may_only_be_one_of_three(mode):
+    trainer = Trainer(mlp([8, 3], jax.random.key(0)), MSE(), SGD(0.1), compile=mode)
+    with pytest.raises(ValueError, match=r"compile must be False, True .* or 'fused'"):
+        trainer.compile = "fast"
+    assert trainer.compile is mode

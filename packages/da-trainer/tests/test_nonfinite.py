@@ -97,3 +97,48 @@ def test_norm_that_overflows_is_not_finite(mode):
     with pytest.raises(FloatingPointError, match="epoch 1, step 1"):
         trainer.fit(X[:3] * 1e12, X[:3] * -1e12, 1, 3)
     assert bits_equal(before, model.state_dict())
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_losses_of_skipped_steps_are_left_out_of_the_mean(value):
+    target, results = Y.copy(), []
+    target[0] = value
+    for mode in (False, True):
+        trainer = make(mode, on_nonfinite="skip").fit(X, target, 1, 3, shuffle=False)
+        assert trainer.skipped_steps_ == 1
+        assert np.isfinite(trainer.history_["train_loss"]).all()
+        results.append(everything(trainer))
+    assert bits_equal(*results)
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_skipped_batch_leaves_what_the_others_make(compile):
+    """The random streams too: the step after the skipped one draws what the skipped one drew."""
+    clean = np.delete(LOUD, slice(12, 15), axis=0)
+    alone, skipping = (make(compile, on_nonfinite="skip") for _ in range(2))
+    alone.fit(clean, Y[:21], 1, 3, shuffle=False)
+    skipping.fit(LOUD, Y, 1, 3, shuffle=False)
+    assert bits_equal(everything(alone), everything(skipping))
+
+
+def test_validation_data_may_be_nan_only_where_steps_may(mode):
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    trainer = make(mode)
+    with pytest.raises(ValueError, match=r"X_val must be finite in float32\. Received: X_val\[3, 1\]=nan"):
+        trainer.fit(X, Y, 1, 3, X_val=bad, y_val=Y)
+    assert trainer.epoch_ == 0
+    trainer = make(mode, on_nonfinite="skip").fit(X, Y, 2, 3, X_val=bad, y_val=Y, patience=2)
+    assert np.isnan(trainer.history_["val_loss"]).all()
+    assert len(trainer.history_["val_loss"]) == 2
+
+
+def test_loss_that_is_no_scalar_is_refused(mode):
+    class PerSample(MSE):
+        def forward(self, prediction, target):
+            super().forward(prediction, target)
+            return ((prediction - target) ** 2).mean(-1)
+
+    trainer = Trainer(Dense(4, 4, 0), PerSample(), SGD(0.1), compile=mode)
+    with pytest.raises(ValueError, match=r"PerSample: forward must return a scalar.*Received: shape=\(3,\)"):
+        trainer.fit(X, Y, 1, 3)

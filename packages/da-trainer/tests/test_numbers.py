@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, Dense, Layer, Param, Sequential
+from da_layers import MSE, BatchNorm, Dense, Layer, Param, Sequential
 from da_optim import SGD, CosineLR, LinearWarmup, StepLR
 from da_trainer import Callback, Trainer, bits_equal
 
@@ -87,7 +87,7 @@ def test_clipping_zero_gradients_to_zero_gives_zero(mode):
 
 
 def test_epoch_loss_weighs_samples(trainer, data, mode):
-    X, y = data("mlp")
+    X, y = data("mlp", 22)
     t = trainer(mode, "mlp", SGD(0.0)).fit(X, y, 1, 8, shuffle=False)
     pieces = [(t.evaluate(X[i : i + 8], y[i : i + 8]), len(X[i : i + 8])) for i in (0, 8, 16)]
     expected = sum(loss * n for loss, n in pieces) / 22
@@ -95,14 +95,13 @@ def test_epoch_loss_weighs_samples(trainer, data, mode):
 
 
 def test_validation_loss_is_evaluate(trainer, data, mode):
-    X, y = data()
-    t = trainer(mode).fit(X, y, 2, 8, X_val=X[:13], y_val=y[:13])
+    X, y = data("mlp")
+    t = trainer(mode, "mlp").fit(X, y, 2, 8, X_val=X[:13], y_val=y[:13])
     assert t.history_["val_loss"][-1] == t.evaluate(X[:13], y[:13]) == t.evaluate(X[:13], y[:13], batch_size=8)
     assert len(t.history_["val_loss"]) == 2
-    losses = [t.evaluate(X, y, batch_size=size) for size in (1, 5, 22, 100)]
-    assert losses == pytest.approx([losses[0]] * 4, rel=1e-6)
-    predictions = [t.predict(X, batch_size=size) for size in (5, 22)]
-    np.testing.assert_allclose(*predictions, rtol=1e-5, atol=1e-6)
+    losses = [t.evaluate(X, y, batch_size=size) for size in (5, 8, 100)]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
+    np.testing.assert_allclose(t.predict(X, batch_size=5), t.predict(X), rtol=1e-5, atol=1e-6)
 
 
 def test_learning_rate_follows_the_schedule_at_each_step(mode):
@@ -135,13 +134,28 @@ def test_learning_rate_follows_the_schedule_at_each_step(mode):
     assert trainer.history_["lr"] == expected[::3]
 
 
+def test_batch_norm_trains_on_the_statistics_of_the_batch(mode):
+    """And moves its running statistics as the formula says, which evaluation then uses at once."""
+    X = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32) * 3 + 1
+    wide, zeros = X.astype(np.float64), np.zeros_like(X)
+    trainer = Trainer(BatchNorm(4), MSE(), SGD(0.0), compile=mode).fit(X, zeros, 1, 8)
+    mean, variance = wide.mean(0), wide.var(0)
+    running_mean, running_variance = 0.1 * mean, 0.9 + 0.1 * wide.var(0, ddof=1)
+    trained = ((wide - mean) ** 2 / (variance + 1e-5)).mean()
+    evaluated = ((wide - running_mean) ** 2 / (running_variance + 1e-5)).mean()
+    assert trainer.history_["train_loss"] == pytest.approx([trained], rel=1e-5)
+    np.testing.assert_allclose(trainer.model.running_mean.value, running_mean, rtol=1e-5)
+    np.testing.assert_allclose(trainer.model.running_variance.value, running_variance, rtol=1e-5)
+    assert trainer.evaluate(X, zeros) == pytest.approx(evaluated, rel=1e-5)
+
+
 def test_schedule_that_starts_at_zero(trainer, data, mode):
     X, y = data("mlp")
     t = trainer(mode, "mlp", schedule=LinearWarmup(3), weight_decay=0.1, decay="decoupled")
     before = t.model.state_dict()
-    t.fit(X, y, 1, 22)
+    t.fit(X, y, 1, 16)
     assert bits_equal(before, t.model.state_dict())
-    t.fit(X, y, 1, 22)
+    t.fit(X, y, 1, 16)
     assert not bits_equal(before, t.model.state_dict())
 
 
@@ -152,7 +166,7 @@ def test_early_stopping_path(trainer, data, patience, min_delta):
     results = []
     for mode in (False, True):
         t = trainer(mode, optimizer=SGD(0.8, 0.9))
-        t.fit(X, y, 12, 8, X_val=X[:9], y_val=1 - y[:9] % 2, patience=patience, min_delta=min_delta)
+        t.fit(X, y, 12, 8, X_val=X[:8], y_val=1 - y[:8] % 2, patience=patience, min_delta=min_delta)
         losses = t.history_["val_loss"]
         waited, best = 0, np.inf
         for place, loss in enumerate(losses):
@@ -160,7 +174,7 @@ def test_early_stopping_path(trainer, data, patience, min_delta):
             if waited == patience:
                 assert place == len(losses) - 1
         assert waited == patience or len(losses) == 12
-        assert t.evaluate(X[:9], 1 - y[:9] % 2) == best
+        assert t.evaluate(X[:8], 1 - y[:8] % 2) == best
         t.fit(X, y, 1, 8)
         results.append((t.history_, t.model.state_dict()))
     assert bits_equal(*results)

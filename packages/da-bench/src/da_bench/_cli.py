@@ -13,6 +13,7 @@ from ._demo import run_demo
 from ._demo_picture import draw_demo
 from ._extras import need
 from ._fit_speed import fit_speed
+from ._load_function import load_function
 from ._machine import check_file_name, file_name, machine
 from ._report import FIT, STEP, markdown, read
 from ._report_picture import draw_report
@@ -121,6 +122,29 @@ def report(files: tuple[Path, ...], picture: Path | None) -> None:
     click.echo(markdown(contents))
     if picture is not None:
         click.echo(f"\npicture: {draw_report(contents, picture).resolve()}")
+
+
+@main.command("verify")
+@click.argument("function", metavar="MODULE:FUNCTION")
+@click.option("--batch-size", type=COUNT, default=32, help="Samples in a batch.")
+@click.option("--steps", type=COUNT, default=200, help="Steps to compare.")
+@click.option("--output", type=FILE, help="JSON file to write.")
+@click.option("--picture", type=FILE, help="Image file to draw, such as verify.png.")
+def verify_command(function: str, batch_size: int, steps: int, output: Path | None, picture: Path | None) -> None:
+    """Proves on your own model that both executors give the same bits; exits with 1 where they do not.
+
+    FUNCTION takes nothing and returns (trainer, X, y). MODULE is looked for in the working folder first.
+    """
+    trainer, X, y = load_function(function)()
+    report = trainer.verify(X, y, batch_size, steps)
+    click.echo(report)
+    if output is not None:
+        output.write_text(json.dumps(report.to_dict(), indent=1) + "\n")
+        click.echo(f"written: {output.resolve()}")
+    if picture is not None:
+        click.echo(f"picture: {report.save_picture(picture).resolve()}")
+    if not report.ok:
+        raise SystemExit(1)
 
 
 @main.command()

@@ -24,7 +24,16 @@ running = _Running()
 
 
 def path_of(part: Any) -> str:
-    """The path of `part` in the outermost object that is running now; "" for that object itself."""
+    """The path of `part` in the outermost object that is running now; "" for that object itself.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from da_layers import GELU, Residual, observe, path_of
+        >>> with observe(lambda layer, direction, output: print(repr(path_of(layer)))):
+        ...     y = Residual(GELU()).forward(jnp.ones(2))
+        'inner'
+        ''
+    """
     root = running.stack[0] if running.stack else part
     return next((path for path, found in walk(root) if found is part), "")
 
@@ -90,7 +99,7 @@ def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
             if running.observer is not None:
                 running.observer(self, direction, output)
         except Exception as error:
-            _name_layer(error, self, direction)
+            name_place(error, f"{label_of(self)}, {direction}")
             raise
         finally:
             running.stack.pop()
@@ -100,12 +109,21 @@ def _track(method: Callable[..., Any], direction: str) -> Callable[..., Any]:
     return call
 
 
-def _name_layer(error: Exception, layer: Any, direction: str) -> None:
-    if getattr(error, "da_layer", None) is None:
-        label = label_of(layer)
-        error.da_layer = label  # type: ignore[attr-defined]
-        if label not in str(error):
-            error.add_note(f"In {label}, {direction}.")
+def name_place(error: Exception, place: str) -> None:
+    """Adds to an error where it came from, as a note and as the attribute `da_place`; the innermost place stays.
+
+    Example:
+        >>> from da_layers import name_place
+        >>> error = ValueError("x must be finite")
+        >>> name_place(error, "layers.0 (Dense), forward")
+        >>> name_place(error, "Sequential, forward")
+        >>> error.__notes__
+        ['In layers.0 (Dense), forward.']
+    """
+    if getattr(error, "da_place", None) is None:
+        error.da_place = place  # type: ignore[attr-defined]
+        if place.partition(",")[0] not in str(error):
+            error.add_note(f"In {place}.")
 
 
 class _Stack(list[tuple[Any, ...]]):

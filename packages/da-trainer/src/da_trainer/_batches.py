@@ -1,6 +1,6 @@
 """The batches of an epoch, gathered on the device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from jax import lax
 
 from ._data import Data
 from ._forms import form_of
+from ._step import Watch
 
 
 class Batches:
@@ -49,9 +50,14 @@ class Batches:
         if self._data.labels is not None:
             loss.check_labels(prediction, *self._data.labels)
 
-    def watch(self, loss: Loss) -> Callable[[Any], None]:
-        """`check_labels` as a function of the prediction."""
-        return partial(self.check_labels, loss)
+    def watch(self, loss: Loss) -> Watch:
+        """Checks the labels when the model's prediction is known."""
+
+        def watch(phase: str, _: str, values: Any) -> None:
+            if phase == "prediction":
+                self.check_labels(loss, values)
+
+        return watch
 
     def mean_over_samples(self, losses: Any, counted: Any = True) -> float:
         """The mean of the batches' losses, each weighed by its samples; over the batches that are `counted`."""

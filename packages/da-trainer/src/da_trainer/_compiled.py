@@ -35,19 +35,20 @@ class Compiled:
 
     Args:
         exact: keep eager's rounding; False leaves XLA free.
+        may_recompile: whether training may need a second program.
     """
 
-    def __init__(self, exact: bool) -> None:
-        self.exact = exact
+    def __init__(self, exact: bool, may_recompile: bool = True) -> None:
+        self.exact, self.may_recompile = exact, may_recompile
         self.programs = Programs(exact)
         self._predictions: dict[Hashable, Any] = {}
         self._state: Values | None = None
         self._form = -1
         self._done: list[_Done] = []
 
-    def __reduce__(self) -> tuple[type, tuple[bool]]:
+    def __reduce__(self) -> tuple[type, tuple[bool, bool]]:
         """A copy or pickle starts without programs, which can be neither; the state is in the objects."""
-        return Compiled, (self.exact,)
+        return Compiled, (self.exact, self.may_recompile)
 
     def load(self, parts: Parts) -> None:
         """Takes the values from the objects, as copies: steps reuse their memory."""
@@ -69,7 +70,10 @@ class Compiled:
             return train_step(parts, batch, rates, decay, skip_nonfinite, watch)
 
         args = (self._state, read_hyperparameters(parts.optimizer), rates, batches[index])
-        program = self._program(key, parts, batches, body, args, training=True)
+        # A short last batch may always have a program of its own.
+        free = self.may_recompile or batches.sizes[index] < batches.sizes[0]
+        refuse_at = "" if free else f"step {index + 1} of an epoch"
+        program = self._program(key, parts, batches, body, args, training=True, refuse_at=refuse_at)
         self._state, outcome = program(*args)
         self._done.append(_Done(batches, index, rates, decay, skip_nonfinite, outcome.finite))
         return outcome
@@ -134,14 +138,16 @@ class Compiled:
         body: Callable[..., Any],
         args: tuple[Any, ...],
         training: bool,
+        refuse_at: str = "",
     ) -> Callable[..., Any]:
         """The program for `body`, with the labels checked against the prediction, whose shape a trace tells."""
         key = (*key, *args[1])
 
-        def watch(prediction: Any) -> None:
-            batches.check_labels(parts.loss, prediction)
-            self._predictions[key] = jax.tree.map(jax.typeof, prediction)
+        def watch(phase: str, _: str, values: Any) -> None:
+            if phase == "prediction":
+                batches.check_labels(parts.loss, values)
+                self._predictions[key] = jax.tree.map(jax.typeof, values)
 
-        program = self.programs.get(key, parts, partial(body, watch), args, training)
+        program = self.programs.get(key, parts, partial(body, watch), args, training, refuse_at)
         batches.check_labels(parts.loss, self._predictions[key])
         return program

@@ -76,7 +76,7 @@ def naming_shapes(data: Data, names: Sequence[str] = ("X", "y")) -> Iterator[Non
     """Adds to an error from a layer or loss what shapes the user's arguments have."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         shapes = [
             f"{where}.shape={leaf.shape}"
             for name, arrays in zip(names, data.arrays, strict=False)

@@ -7,7 +7,8 @@ primitives that eager would run, and puts `lax.optimization_barrier` where eager
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -24,20 +25,37 @@ _OPEN = frozenset(
 )
 
 
-def fence[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """`function` with every primitive fenced off, to be compiled by `jax.jit`; same arguments and results."""
+# Told of each primitive: its name, of a unit the function's, and what it gave.
+Record = Callable[[str, Sequence[Any]], None]
+
+
+def fence[**P, R](function: Callable[P, R], *, barriers: bool = True, record: Record | None = None) -> Callable[P, R]:
+    """`function` with every primitive fenced off, to be compiled by `jax.jit`; same arguments and results.
+
+    Args:
+        function: what to compile.
+        barriers: False puts no barriers, where only the record is wanted.
+        record: told of each primitive while `function` is traced.
+    """
 
     @wraps(function)
     def fenced(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, form = jax.tree.flatten((args, kwargs))
         with core.take_current_trace() as parent:
-            trace = _FenceTrace(parent, core.TraceTag())
+            trace = _FenceTrace(parent, core.TraceTag(), barriers, record)
             inner_args, inner_kwargs = jax.tree.unflatten(form, [_FenceTracer(trace, leaf) for leaf in leaves])
             with core.set_current_trace(trace):
                 result = function(*inner_args, **inner_kwargs)
             return jax.tree.map(trace.unwrap, result)
 
     return fenced
+
+
+@contextmanager
+def recording(record: Record) -> Iterator[None]:
+    """Tells `record` of each primitive that eager runs inside the block; values stay ordinary arrays."""
+    with core.set_current_trace(_RecordingTrace(record)):
+        yield
 
 
 def digest(lowered: Any) -> bytes:
@@ -62,9 +80,10 @@ class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
 
 
 class _FenceTrace(core.Trace):
-    def __init__(self, parent: Any, tag: Any) -> None:
+    def __init__(self, parent: Any, tag: Any, barriers: bool, record: Record | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.parent, self.tag = parent, tag
+        self.parent, self.tag, self.record = parent, tag, record
+        self.barrier = _barrier if barriers else list
 
     def unwrap(self, value: Any) -> Any:
         return value.value if isinstance(value, _FenceTracer) and value._trace.tag is self.tag else value
@@ -80,14 +99,16 @@ class _FenceTrace(core.Trace):
         with core.set_current_trace(self.parent):
             if any(True for _ in core.jaxprs_in_params(params)):
                 # A unit: without this XLA merges what two units share, and rounds it once for both.
-                values = _barrier(values)
+                values = self.barrier(values)
             else:
                 # A constant operand: without this XLA folds it into the operation.
-                values = [v if isinstance(v, core.Tracer) else _barrier([v])[0] for v in values]
-            results = primitive.bind(*values, **params)
-            if primitive.multiple_results:
-                return [_FenceTracer(self, result) for result in _barrier(results)]
-            return _FenceTracer(self, _barrier([results])[0])
+                values = [v if isinstance(v, core.Tracer) else self.barrier([v])[0] for v in values]
+            bound = primitive.bind(*values, **params)
+            many = primitive.multiple_results
+            results = [_FenceTracer(self, value) for value in self.barrier(bound if many else [bound])]
+        if self.record is not None:
+            self.record(_name(primitive, params), results)
+        return results if many else results[0]
 
     def process_custom_jvp_call(
         self, primitive: Any, function: Any, jvp: Any, operands: Sequence[Any], /, **_: Any
@@ -100,6 +121,22 @@ class _FenceTrace(core.Trace):
     ) -> Any:
         with core.set_current_trace(self):
             return function.call_wrapped(*operands)
+
+
+class _RecordingTrace(core.EvalTrace):
+    def __init__(self, record: Record) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.record = record
+
+    def process_primitive(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any], /) -> Any:
+        results = super().process_primitive(primitive, operands, params)  # type: ignore[no-untyped-call]
+        if primitive.name not in _OPEN:
+            self.record(_name(primitive, params), results if primitive.multiple_results else [results])
+        return results
+
+
+def _name(primitive: Any, params: dict[str, Any]) -> str:
+    return str(params.get("name", primitive.name))
 
 
 def _barrier(values: Sequence[Any]) -> list[Any]:

@@ -11,10 +11,10 @@ from ._batches import Batches, shuffled
 from ._callbacks import Callback, wants_steps
 from ._data import Data, naming_shapes
 from ._early_stopping import EarlyStopping
-from ._nonfinite import NonFiniteStep, first_nonfinite
+from ._nonfinite import NonFiniteStep, nonfinite_error
 from ._progress import Progress
-from ._step import Outcome, Rates
-from ._values import read_values, scalar, write_values
+from ._step import Outcome
+from ._values import read_values, write_values
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -71,7 +71,7 @@ def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
     try:
         try:
             for index in range(len(batches)):
-                rates = _rates(trainer, epoch + index / len(batches))
+                rates = trainer.rates(epoch + index / len(batches))
                 with naming_shapes(plan.data):
                     outcome = trainer.executor.step(
                         parts, batches, index, rates, trainer.decay, trainer.skips_nonfinite
@@ -88,12 +88,7 @@ def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
         finally:
             trainer.executor.store(parts)
     except NonFiniteStep as bad:
-        where = first_nonfinite(parts, bad.batch, bad.rates, trainer.decay)
-        raise FloatingPointError(
-            f"The loss and every gradient must be finite. Received: NaN or infinity in epoch {epoch + 1}, step "
-            f"{bad.index + 1}, first in {where}. The model holds the values from before that step; "
-            f"on_nonfinite='skip' would leave such steps out."
-        ) from None
+        raise nonfinite_error(parts, bad, epoch + 1, trainer.decay) from None
     losses, finite = (np.array(column) for column in zip(*jax.device_get(outcomes), strict=True))
     record = {"train_loss": batches.mean_over_samples(losses, finite), "lr": first_lr}
     if plan.validation is not None:
@@ -103,15 +98,6 @@ def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
         trainer.history_[name].append(value)
     trainer.skipped_steps_ += int((~finite).sum())
     trainer.epoch_ += 1
-
-
-def _rates(trainer: "Trainer", epoch: float) -> Rates:
-    return Rates(
-        lr=scalar(trainer.learning_rate(epoch)),
-        eta=scalar(trainer.multiplier(epoch)),
-        weight_decay=scalar(float(trainer.weight_decay)) if trainer.weight_decay else None,
-        clip_norm=None if trainer.clip_norm is None else scalar(float(trainer.clip_norm)),
-    )
 
 
 def _validate(trainer: "Trainer", plan: Plan, data: Data) -> float:

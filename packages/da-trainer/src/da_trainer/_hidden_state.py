@@ -16,6 +16,10 @@ from ._fence import digest
 from ._snapshot import Change, Snapshot
 
 
+class HiddenStateError(ValueError):
+    """A layer or optimiser carries state from one step into the next where the compiled step cannot see it."""
+
+
 def reject_hidden_state(
     trace: Callable[[], Any], computation: bytes, snapshot: Snapshot, written: Collection[str]
 ) -> set[str]:
@@ -31,8 +35,8 @@ def reject_hidden_state(
         The paths of the attributes that the step writes before it reads them.
 
     Raises:
-        ValueError: an attribute is read before it is written, or the programs differ; names the layer's path and
-            class, and the attribute.
+        HiddenStateError: an attribute is read before it is written, or the programs differ; names the layer's path
+            and class, and the attribute.
     """
     changes = snapshot.changes()
     rejections = []
@@ -46,7 +50,7 @@ def reject_hidden_state(
     except Exception as error:
         if any(error is rejection for rejection in rejections):
             raise
-        raise _unseen(changes) from error
+        raise _unseen(changes, getattr(error, "da_place", "")) from error
     if not same:
         raise _unseen(changes)
     return {change.path for change in changes}
@@ -58,22 +62,23 @@ _REQUIREMENT = (
 )
 
 
-def _rejection(change: Change, what: str) -> ValueError:
+def _rejection(change: Change, what: str) -> HiddenStateError:
     path, owner = change.holder
     where = f"{path} ({type(owner).__name__})" if path else type(owner).__name__
     attribute = change.path.removeprefix(path).lstrip(".")
-    return ValueError(f"{where} {_REQUIREMENT}. Received: {attribute}, {what}")
+    return HiddenStateError(f"{where} {_REQUIREMENT}. Received: {attribute}, {what}")
 
 
-def _unseen(changes: list[Change]) -> ValueError:
+def _unseen(changes: list[Change], place: str = "") -> HiddenStateError:
     """For state that no sentinel met: the length of a list, dict or set that has changed, or what no attribute has."""
     for change in changes:
         if isinstance(change.owner, (list, dict, set)):
             return _rejection(change, "changed by a step, so that the next is another computation")
     changed = ", ".join(change.path for change in changes) or "no attribute"
-    return ValueError(
+    return HiddenStateError(
         f"Each layer {_REQUIREMENT}, and no iterator, clock or random generator of Python or NumPy. "
-        f"Received: a step that is another computation each time it is traced, and changes {changed}"
+        f"Received: a step that is another computation each time it is traced{f', at {place}' if place else ''}, and "
+        f"changes {changed}. Trainer.verify finds the layer"
     )
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from da_layers import label_of, observe
 
-from ._step import Decay, Rates, train_step
+from ._step import Decay, Rates, train_step, unwatched
 from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
 
 
@@ -22,7 +22,16 @@ class _Found(Exception):  # noqa: N818 - leaves the step as soon as the layer is
     pass
 
 
-def first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str:
+def nonfinite_error(parts: Parts, bad: NonFiniteStep, epoch: int, decay: Decay) -> FloatingPointError:
+    """What the user is told: epoch and step, counted from 1, and the first layer whose output is not finite."""
+    return FloatingPointError(
+        f"The loss and every gradient must be finite. Received: NaN or infinity in epoch {epoch}, step "
+        f"{bad.index + 1}, first in {_first_nonfinite(parts, bad.batch, bad.rates, decay)}. The model holds the values "
+        f"from before that step; on_nonfinite='skip' would leave such steps out."
+    )
+
+
+def _first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str:
     """Runs the step again in the loop, and names the first layer and direction whose output is not finite."""
 
     def stop_at(part: Any, direction: str, output: Any) -> None:
@@ -33,7 +42,7 @@ def first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str
     before = read_values(parts)
     try:
         with observe(stop_at), hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
-            train_step(parts, batch, rates, decay, skip_nonfinite=False, watch=lambda _: None)
+            train_step(parts, batch, rates, decay, skip_nonfinite=False, watch=unwatched)
     except _Found as found:
         return str(found.args[0])
     finally:

@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 
+from ._compile_error import TRACING_ERRORS, compile_error
 from ._fence import callbacks, digest, fence
 from ._hidden_state import reject_hidden_state
+from ._recompile import FIRST_USE, ArgumentForms, argument_forms, recompile_cause
 from ._snapshot import Snapshot
 from ._static import Form, first_difference, static_form
 from ._values import Parts, Values, hyperparameters, read_values, write_values
@@ -22,10 +24,8 @@ logger = logging.getLogger("da_trainer")
 _LIMIT = 64
 _executables: OrderedDict[Any, Any] = OrderedDict()
 
-_NO_NUMBERS = (
-    "While a step is being compiled, arrays have no numbers yet: write jnp instead of numpy, jnp.where or lax.cond "
-    "instead of `if`, and leave out float(), int() and bool(); or train with compile=False."
-)
+
+Key = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,10 @@ class Programs:
 
     def __init__(self, exact: bool) -> None:
         self.compile_seconds = 0.0
+        self._forms: dict[Key, ArgumentForms] = {}
         self._wrap: Callable[[Any], Any] = fence if exact else partial
-        self._programs: dict[Hashable, _Program] = {}
-        self._current: set[Hashable] = set()
+        self._programs: dict[Key, _Program] = {}
+        self._current: set[Key] = set()
         # Paths of attributes that some step writes before it reads them.
         self._written: set[str] = set()
 
@@ -57,40 +58,58 @@ class Programs:
         self._current.clear()
 
     def get(
-        self, key: Hashable, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool
+        self,
+        key: Key,
+        parts: Parts,
+        body: Callable[..., Any],
+        args: tuple[Any, ...],
+        training: bool,
+        refuse_at: str = "",
     ) -> Callable[..., Any]:
         """The program that runs `body(*args)` on the objects of `parts`, compiled where it is not there yet.
 
         Args:
-            key: stands for the body and the form of the values and arguments.
+            key: stands for the body and the form of the values and arguments; its first entry says which body.
             parts: the objects; touched while tracing only, and put back as they were.
             body: works on the objects, as a person would.
             args: the values that the objects hold, the optimiser's hyper-parameters, and arrays for the body.
             training: the values hold slots, and their memory is given to the results.
+            refuse_at: says which step this is, where it may not need a further program of its kind.
 
         Returns:
             A function of `args`; it returns the new values (in evaluation only those that changed) and what the body
             returned.
+
+        Raises:
+            ValueError: the step cannot be compiled, or may not be compiled again.
         """
         if key not in self._current:
-            self._refresh(key, parts, body, args, training)
+            self._refresh(key, parts, body, args, training, refuse_at)
             self._current.add(key)
         return self._programs[key].call
 
     def _refresh(
-        self, key: Hashable, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool
+        self, key: Key, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool, refuse_at: str
     ) -> None:
-        known, cause = self._programs.get(key), "first use"
-        if known is not None:
+        known, forms = self._programs.get(key), argument_forms(*args)
+        if known is None:
+            cause = recompile_cause([form for other, form in self._forms.items() if other[0] == key[0]], forms)
+        else:
             changed = first_difference(known.constants, self._constants(parts, args))
             if changed is None:
                 return
-            cause = f"{changed} changed"
+            cause = f"another {changed}, which the program holds as a constant"
+        if refuse_at and cause != FIRST_USE:
+            raise ValueError(
+                f"recompile='raise' leaves a trainer one training program, and one for a short last batch. "
+                f"Received: {refuse_at}, {cause}"
+            )
+        self._forms[key] = forms
         start = time.perf_counter()
         self._programs[key] = self._compile(parts, body, args, training)
         seconds = time.perf_counter() - start
         self.compile_seconds += seconds
-        logger.info("Compiled in %.2f s: %s (%s)", seconds, key, cause)
+        logger.info("Compiled a step of %s in %.2f s. Cause: %s", key[0], seconds, cause)
 
     def _compile(self, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool) -> _Program:
         def on_objects(values: Values, numbers: dict[str, jax.Array], *args: Any) -> tuple[Values, Any]:
@@ -103,9 +122,8 @@ class Programs:
         def trace() -> Any:
             try:
                 return jax.jit(self._wrap(on_objects), donate_argnums=(0,) if training else ()).lower(*args)
-            except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-                error.add_note(_NO_NUMBERS)
-                raise
+            except TRACING_ERRORS as error:
+                raise compile_error(error) from error
 
         before, snapshot = read_values(parts, slots=training), Snapshot(parts.roots)
         try:

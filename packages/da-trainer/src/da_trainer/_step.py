@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from da_layers import Param
+from da_layers import Param, name_place
 from da_optim import clip_by_global_norm, decoupled_decay, l2_decay
 
 from ._values import Parts, read_values, write_values
@@ -36,8 +36,8 @@ class Outcome(NamedTuple):
     finite: jax.Array
 
 
-# Called with the prediction before the loss: where labels are checked against its shape.
-Watch = Callable[[Any], None]
+# Called at the end of each phase of a step, with its name, the path of the Param that it worked on, and what it gave.
+Watch = Callable[[str, str, Any], None]
 
 
 def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfinite: bool, watch: Watch) -> Outcome:
@@ -45,29 +45,33 @@ def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfin
     x, y = batch
     before = read_values(parts) if skip_nonfinite else None
     parts.zero_grads()
-    params = list(parts.trained.values())
+    params = parts.trained
 
     prediction = parts.model.forward(x, training=True)
-    watch(prediction)
+    watch("prediction", "", prediction)
     loss = _loss(parts, prediction, y)
     parts.model.backward(parts.loss.backward())
 
-    finite = _all_finite(loss, [param.grad for param in params])
+    finite = _all_finite(loss, [param.grad for param in params.values()])
     if rates.clip_norm is not None:
-        clipped, norm = clip_by_global_norm([param.grad for param in params], rates.clip_norm)
+        clipped, norm = clip_by_global_norm([param.grad for param in params.values()], rates.clip_norm)
         finite = finite & jnp.isfinite(norm)
-        for param, gradient in zip(params, clipped, strict=True):
+        for (path, param), gradient in zip(params.items(), clipped, strict=True):
             param.set_grad(gradient)
-    for param in params:
+            watch("clip", path, {"gradient": gradient})
+    for path, param in params.items():
         if rates.weight_decay is not None and decays(param):
             if decay == "decoupled":
                 param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
             else:
                 param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))
+            watch("decay", path, {"value": param.value, "gradient": param.grad})
         _update(param, parts.optimizer, rates.lr)
+        watch("update", path, {"value": param.value, **param.slots(parts.optimizer)})
 
     if before is not None:
         write_values(parts, _choose(finite, read_values(parts), before))
+        watch("skip", "", read_values(parts))
     return Outcome(loss, finite)
 
 
@@ -83,15 +87,19 @@ def prediction_step(parts: Parts, batch: Any, watch: Watch) -> Any:
     """The model's output for the batch (x,), nothing moved."""
     (x,) = batch
     prediction = parts.model.forward(x, training=False)
-    watch(prediction)
+    watch("prediction", "", prediction)
     return prediction
+
+
+def unwatched(phase: str, path: str, values: Any) -> None:
+    """A watch that does nothing."""
 
 
 def _update(param: Param, optimizer: Any, lr: Any) -> None:
     try:
         param.update(optimizer, lr)
     except Exception as error:
-        error.add_note(f"In {type(optimizer).__name__}.update on {param.label}.")
+        name_place(error, f"{type(optimizer).__name__}.update on {param.label}")
         raise
 
 

@@ -17,11 +17,13 @@ from ._data import Data, check_count, check_inputs, check_key, check_pairs, nami
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
 from ._loop import Loop
-from ._step import Decay, decays
-from ._values import Parts
+from ._step import Decay, Rates, decays
+from ._values import Parts, scalar
+from .verify import Report, verify
 
 Mode = bool | Literal["exact", "fused"]
 OnNonFinite = Literal["raise", "skip"]
+Recompile = Literal["allow", "raise"]
 
 
 class Trainer:
@@ -44,6 +46,9 @@ class Trainer:
         compile: False for the loop; True or "exact" for one compiled call with the loop's bits; "fused" leaves XLA
             free to round otherwise.
         on_nonfinite: "raise" stops at a loss or gradient that is NaN or infinite, "skip" leaves that step out.
+        recompile: "raise" stops, with the cause, where training needs a further compiled step (another shape or dtype,
+            another attribute of a layer); "allow" logs the cause at level INFO of the logger "da_trainer". The short
+            last batch of an epoch has a program of its own in any case.
 
     Attributes:
         history_: "train_loss" (mean over samples), "val_loss" (where validated) and "lr" (of the epoch's first step),
@@ -80,6 +85,7 @@ class Trainer:
         clip_norm: float | None = None,
         compile: Mode = False,  # noqa: A002 - the name users know from other libraries
         on_nonfinite: OnNonFinite = "raise",
+        recompile: Recompile = "allow",
     ) -> None:
         _require(isinstance(model, Layer), "model must be a da_layers.Layer", model=model)
         _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
@@ -103,7 +109,8 @@ class Trainer:
         )
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
-        self.on_nonfinite = on_nonfinite
+        _require(recompile in get_args(Recompile), "recompile must be 'allow' or 'raise'", recompile=recompile)
+        self.on_nonfinite, self.recompile = on_nonfinite, recompile
         self.history_: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "lr": []}
         self.epoch_ = 0
         self.skipped_steps_ = 0
@@ -124,7 +131,7 @@ class Trainer:
             compile=mode,
         )
         self._compile = mode
-        self.executor: Loop | Compiled = Compiled(exact=mode != "fused") if mode else Loop()
+        self.executor: Loop | Compiled = Compiled(mode != "fused", self.recompile == "allow") if mode else Loop()
 
     def fit(
         self,
@@ -241,6 +248,52 @@ class Trainer:
             outputs = self.executor.predict(self.parts(), Batches(data, self._or_last(batch_size, data)))
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
 
+    def verify(
+        self,
+        X: Any,
+        y: Any,
+        batch_size: int,
+        steps: int = 200,
+        key: jax.Array | None = None,
+        shuffle: bool = True,
+    ) -> Report:
+        """Proves on your own model that both executors give the same bits, or names the place where they part.
+
+        Takes the steps that `fit` would take next with both, on copies, and compares every loss and, after every step,
+        every Param, Buffer, Key and slot. Where they part it runs that step again with both, and compares what each
+        layer, each phase of the step and, inside the first that differs, each operation gave. The trainer, its objects
+        and the random streams are as before, also after an exception.
+
+        Args:
+            X: (samples, ...) inputs, as for `fit`.
+            y: (samples, ...) targets.
+            batch_size: samples in a batch.
+            steps: how many steps, over as many epochs as that takes.
+            key: as for `fit`.
+            shuffle: as for `fit`.
+
+        Returns:
+            A report: `.ok`, `.first_divergence`; it prints as a table. With compile="fused" it compares that mode,
+            where differences are expected, and tells how fast they grow; else "exact".
+
+        Raises:
+            ValueError: as `fit` raises.
+            FloatingPointError: as `fit` raises, where both executors find the step not finite.
+
+        Example:
+            >>> import jax
+            >>> from da_layers import MSE, mlp
+            >>> from da_optim import SGD
+            >>> from da_trainer import Trainer
+            >>> X = jax.random.normal(jax.random.PRNGKey(1), (64, 4))
+            >>> trainer = Trainer(mlp([4, 8, 4], jax.random.PRNGKey(0)), MSE(), SGD(0.1))
+            >>> print(trainer.verify(X, X, batch_size=32, steps=10).verdict)
+            the same bits in all 10 steps
+        """
+        data = check_pairs(X, y, self.on_nonfinite == "raise")
+        counts = check_count("batch_size", batch_size, 1), check_count("steps", steps, 1)
+        return verify(self, data, *counts, jax.random.PRNGKey(0) if key is None else check_key(key), shuffle)
+
     def decayed(self) -> list[str]:
         """The paths of the Params that weight decay acts on; none where weight_decay is 0."""
         return [path for path, param in self.parts().trained.items() if self.weight_decay and decays(param)]
@@ -252,6 +305,15 @@ class Trainer:
     def learning_rate(self, epoch: float) -> float:
         """The learning rate at a fractional epoch: the optimiser's lr times the schedule's multiplier."""
         return float(self.optimizer_prototype.lr) * self.multiplier(epoch)
+
+    def rates(self, epoch: float) -> Rates:
+        """What a step at a fractional epoch takes as arguments."""
+        return Rates(
+            lr=scalar(self.learning_rate(epoch)),
+            eta=scalar(self.multiplier(epoch)),
+            weight_decay=scalar(float(self.weight_decay)) if self.weight_decay else None,
+            clip_norm=None if self.clip_norm is None else scalar(float(self.clip_norm)),
+        )
 
     @property
     def skips_nonfinite(self) -> bool:

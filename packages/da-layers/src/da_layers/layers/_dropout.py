@@ -50,6 +50,7 @@ class Dropout(Layer):
 
 @jax.jit
 def _dropout(x: jax.Array, key: jax.Array, keep: float) -> tuple[jax.Array, jax.Array]:
-    kept = jax.random.bernoulli(key, keep, x.shape)
+    # In float32 whatever the default: the masks are the same where x64 is on.
+    kept = jax.random.uniform(key, x.shape, jnp.float32) < jnp.asarray(keep, jnp.float32)
     mask = jnp.where(kept, 1 / jnp.asarray(keep, x.dtype), jnp.zeros((), x.dtype))
     return x * mask, mask

@@ -1,0 +1,67 @@
+"""What makes a step need another program, in the user's words."""
+
+from typing import Any
+
+import jax
+
+FIRST_USE = "first use"
+
+# Shape, dtype and placement of each array that a program takes, by the name the user knows it by.
+ArgumentForms = dict[str, tuple[tuple[int, ...], Any, Any]]
+
+
+def argument_forms(values: Any, numbers: Any, *args: Any) -> ArgumentForms:
+    """The forms of a program's arguments.
+
+    Args:
+        values: what the objects hold.
+        numbers: the optimiser's hyper-parameters.
+        args: what the body takes: rates where it is a training step, and last the batch, (X,) or (X, y).
+    """
+    *rates, batch = args
+    named = [
+        *zip(("X", "y"), batch, strict=False),
+        *(("", rate._asdict()) for rate in rates),
+        ("optimizer", numbers),
+        ("", values.variables),
+        ("slots", values.slots),
+    ]
+    return {
+        f"{root}.{jax.tree_util.keystr(path, simple=True, separator='.')}".strip("."): (
+            leaf.shape,
+            leaf.dtype,
+            leaf.sharding,
+        )
+        for root, tree in named
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def recompile_cause(known: list[ArgumentForms], now: ArgumentForms) -> str:
+    """By what the arguments differ from the most similar that there is a program for: old and new size or dtype."""
+    if not known:
+        return FIRST_USE
+    causes = min((_differences(before, now) for before in known), key=len)
+    return "; ".join(causes) or "another decay or on_nonfinite"
+
+
+def _differences(before: ArgumentForms, now: ArgumentForms) -> list[str]:
+    found = []
+    for name in dict.fromkeys([*before, *now]):
+        if name not in before or name not in now:
+            found.append(f"{name} is {'new' if name in now else 'gone'}")
+        elif before[name] != now[name]:
+            found.append(f"{name}{_difference(before[name], now[name])}")
+    return found
+
+
+def _difference(before: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+    (old_shape, old_dtype, old_place), (shape, dtype, place) = before, now
+    if dtype != old_dtype:
+        return f".dtype={dtype}, which was {old_dtype}"
+    if len(shape) != len(old_shape):
+        return f".shape={shape}, which was {old_shape}"
+    for axis, (size, old_size) in enumerate(zip(shape, old_shape, strict=True)):
+        if size != old_size:
+            return f".shape[{axis}]={size}, which was {old_size}"
+    return f" on {place}, which was on {old_place}"
