@@ -1,6 +1,7 @@
 """The da-bench command."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from ._machine import check_file_name, file_name, machine
 from ._report import FIT, STEP, markdown, read
 from ._report_picture import draw_report
 from ._workloads import Workload, digits, normal_mlp, transformer
+from .drawn import exhaustive
 
 
 class Plan(NamedTuple):
@@ -122,6 +124,25 @@ def report(files: tuple[Path, ...], picture: Path | None) -> None:
     click.echo(markdown(contents))
     if picture is not None:
         click.echo(f"\npicture: {draw_report(contents, picture).resolve()}")
+
+
+@main.command("exhaustive")
+@click.argument("count", type=COUNT)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the first training; each has its own.")
+@click.option("--output", type=FILE, help="JSON file to write.")
+def exhaustive_command(count: int, seed: int, output: Path | None) -> None:
+    """Draws COUNT small trainings and compares the two executors on each; exits with 1 where one differs."""
+    with click.progressbar(length=count, label="trainings", file=sys.stderr) as bar:
+        found = exhaustive(count, seed, lambda: bar.update(1))
+    click.echo(f"{count} drawn trainings, seeds {seed} to {seed + count - 1}: {found['differ']} differ")
+    for differing in found["differing"]:
+        click.echo(f"  {differing['training']}\n    {differing['found']}")
+    if output is not None:
+        content = {"machine": machine(), **found}
+        output.write_text(json.dumps(content, indent=1) + "\n")
+        click.echo(f"written: {output.resolve()}")
+    if found["differ"]:
+        raise SystemExit(1)
 
 
 @main.command("verify")

@@ -1,0 +1,138 @@
+"""A training drawn at random, and its two runs."""
+
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+import da_layers as dl
+import jax
+import numpy as np
+from da_trainer import BitsComparison, Callback, Trainer, bits_equal
+
+from ._parts import INPUTS, KINDS, MIDDLE, OPTIMIZERS, SCHEDULES
+
+SAMPLES = 13
+CLASSES = 3
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, and how; all of it drawn.
+
+    Attributes:
+        inputs: "rows", "sequences" or "images".
+        layers: names of the layers, in order, before the head: pooling where the sample is no row, and a Dense.
+        loss: "SoftmaxCrossEntropy" or "MSE".
+        optimizer: name of the optimiser.
+        schedule: name of the schedule.
+        decay: "no decay", "l2" or "decoupled".
+        clip_norm: largest norm of all gradients together, or None.
+        on_nonfinite: "raise" or "skip".
+        batch_size: samples in a batch; 13 samples make the last one short.
+        epochs: passes over the 13 samples: 5 to 30 steps.
+        shuffle: whether the samples are in another order each epoch.
+        watched: whether a callback looks at each step.
+        seed: of parameters and data.
+    """
+
+    inputs: str
+    layers: tuple[str, ...]
+    loss: str
+    optimizer: str
+    schedule: str
+    decay: str
+    clip_norm: float | None
+    on_nonfinite: str
+    batch_size: int
+    epochs: int
+    shuffle: bool
+    watched: bool
+    seed: int
+
+    def __str__(self) -> str:
+        return " | ".join(
+            f"{name} {value}" if name in ("clip_norm", "batch_size", "epochs", "seed") else str(value)
+            for name, value in (asdict(self) | {"layers": ", ".join(self.layers)}).items()
+            if not isinstance(value, bool)
+        ) + "".join(f" | {name}" for name in ("shuffle", "watched") if getattr(self, name))
+
+    def model(self) -> dl.Layer:
+        """The network, the same each time."""
+        shape, layers = INPUTS[self.inputs], []
+        for index, name in enumerate(self.layers):
+            layers.append(MIDDLE[name].make(shape, jax.random.PRNGKey(100 * self.seed + index)))
+            shape = MIDDLE[name].shape(shape)
+        if len(shape) > 1:
+            layers.append(dl.GlobalAveragePool())
+        return dl.Sequential(*layers, dl.Dense(shape[-1], CLASSES, jax.random.PRNGKey(self.seed)))
+
+    def data(self) -> tuple[Any, Any]:
+        """13 samples and their targets."""
+        rng = np.random.default_rng(self.seed)
+        X = rng.standard_normal((SAMPLES, *INPUTS[self.inputs])).astype(np.float32)
+        if self.loss == "MSE":
+            return X, rng.standard_normal((SAMPLES, CLASSES)).astype(np.float32)
+        return X, rng.integers(0, CLASSES, SAMPLES)
+
+    def run(self, compile: bool) -> dict[str, Any]:  # noqa: A002 - as in Trainer
+        """Trains, by the loop or compiled; every loss, Param, Buffer, Key and slot."""
+        options: dict[str, Any] = {"clip_norm": self.clip_norm, "on_nonfinite": self.on_nonfinite}
+        if self.decay != "no decay":
+            options |= {"weight_decay": 0.01, "decay": self.decay}
+        loss = dl.MSE() if self.loss == "MSE" else dl.SoftmaxCrossEntropy()
+        optimizer, schedule = OPTIMIZERS[self.optimizer](), SCHEDULES[self.schedule]()
+        trainer = Trainer(self.model(), loss, optimizer, schedule, compile=compile, **options)
+        losses = _Losses()
+        X, y = self.data()
+        trainer.fit(
+            X, y, self.epochs, self.batch_size, shuffle=self.shuffle, callbacks=[losses] if self.watched else []
+        )
+        slots = {param.name: param.slots(optimizer) for param in trainer.model.params() if param.trainable}
+        return {
+            "values": trainer.model.state_dict(),
+            "slots": slots,
+            "history": trainer.history_,
+            "losses": losses.losses,
+            "evaluation": trainer.evaluate(X, y),
+        }
+
+    def compare(self) -> BitsComparison:
+        """Both runs, byte by byte."""
+        return bits_equal(self.run(False), self.run(True))
+
+
+def draw(random: Random) -> Training:
+    """Draws a training."""
+    inputs = random.choice(sorted(INPUTS))
+    layers: list[str] = []
+    shape = INPUTS[inputs]
+    for _ in range(random.randint(1, 5)):
+        kind = KINDS[len(shape)]
+        name = random.choice([name for name, part in MIDDLE.items() if kind in part.inputs])
+        layers.append(name)
+        shape = MIDDLE[name].shape(shape)
+    batch_size = random.choice([5, 8])
+    steps = -(-SAMPLES // batch_size)
+    return Training(
+        inputs,
+        tuple(layers),
+        random.choice(["SoftmaxCrossEntropy", "MSE"]),
+        random.choice(sorted(OPTIMIZERS)),
+        random.choice(sorted(SCHEDULES)),
+        random.choice(["no decay", "l2", "decoupled"]),
+        random.choice([None, 0.3, 30.0]),
+        random.choice(["raise", "skip"]),
+        batch_size,
+        random.randint(-(-5 // steps), 30 // steps),
+        random.choice([False, True]),
+        random.choice([False, True]),
+        random.randint(0, 5),
+    )
+
+
+class _Losses(Callback):
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+
+    def on_step_end(self, trainer: Trainer, epoch: int, step: int, loss: float) -> None:
+        self.losses.append(loss)

@@ -1,0 +1,139 @@
+"""What networks are drawn from. Sizes come from a small set, so that eager kernels are compiled once."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import da_layers as dl
+import da_optim as do
+import jax
+import jax.numpy as jnp
+
+Shape = tuple[int, ...]
+Make = Callable[[Shape, jax.Array], dl.Layer]
+
+WIDTH = 4
+# Shape of one sample by what it is.
+INPUTS: dict[str, Shape] = {"rows": (WIDTH,), "sequences": (3, WIDTH), "images": (6, 6, WIDTH)}
+KINDS = {len(shape): kind for kind, shape in INPUTS.items()}
+ALL = frozenset(INPUTS)
+
+
+class Part(NamedTuple):
+    """A layer to draw: for what inputs, how it is made, and what it makes of the shape of a sample."""
+
+    inputs: frozenset[str]
+    make: Make
+    shape: Callable[[Shape], Shape] = lambda shape: shape
+
+
+class Parabola(dl.AutoLayer):
+    """A layer with a backward by `jax.vjp`: x + c x^2 / 10."""
+
+    def __init__(self) -> None:
+        self.curvature = dl.Param(jnp.full((), 0.5), role="scale")
+
+    def function(self, values: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        return x + values["curvature"] * x * x / 10
+
+
+class Remembers(dl.Layer):
+    """A layer as a user writes one: it keeps its input in an attribute, and a moving average in a Buffer."""
+
+    def __init__(self, width: int) -> None:
+        self.offset = dl.Param(jnp.zeros(width), role="bias")
+        self.moving = dl.Buffer(jnp.zeros(width))
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        if training:
+            self.x = x
+            self.moving.value = 0.9 * self.moving.value + 0.1 * x.mean(tuple(range(x.ndim - 1)))
+        return jnp.sin(x) + self.offset.value - self.moving.value
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        self.offset.add_grad(g.sum(tuple(range(g.ndim - 1))))
+        return g * jnp.cos(self.x)
+
+
+def _shared_layer(shape: Shape, key: jax.Array) -> dl.Layer:
+    dense = dl.Dense(shape[-1], shape[-1], key)
+    return dl.Sequential(dense, dl.Tanh(), dense)
+
+
+def _shared_param(shape: Shape, key: jax.Array) -> dl.Layer:
+    first, second = dl.Dense(shape[-1], shape[-1], key), dl.Dense(shape[-1], shape[-1], key)
+    second.weight = first.weight
+    return dl.Sequential(first, dl.GELU(), second)
+
+
+def _frozen(shape: Shape, key: jax.Array) -> dl.Layer:
+    dense = dl.Dense(shape[-1], shape[-1], key)
+    dense.weight.trainable = False
+    return dense
+
+
+def _residual(shape: Shape, key: jax.Array) -> dl.Layer:
+    return dl.Residual(dl.Sequential(dl.LayerNorm(shape[-1]), dl.Dense(shape[-1], shape[-1], key), dl.ReLU()))
+
+
+def _halved(shape: Shape) -> Shape:
+    return (-(-shape[0] // 2), -(-shape[1] // 2), shape[2])
+
+
+MIDDLE: dict[str, Part] = {
+    "Dense": Part(ALL, lambda s, k: dl.Dense(s[-1], WIDTH, k), lambda s: (*s[:-1], WIDTH)),
+    "Dense wide": Part(ALL, lambda s, k: dl.Dense(s[-1], 2 * WIDTH, k), lambda s: (*s[:-1], 2 * WIDTH)),
+    "Dense without bias": Part(ALL, lambda s, k: dl.Dense(s[-1], WIDTH, k, bias=False), lambda s: (*s[:-1], WIDTH)),
+    "Dense frozen": Part(ALL, _frozen),
+    "Dense shared": Part(ALL, _shared_layer),
+    "Param shared": Part(ALL, _shared_param),
+    "ReLU": Part(ALL, lambda s, k: dl.ReLU()),
+    "GELU": Part(ALL, lambda s, k: dl.GELU()),
+    "Tanh": Part(ALL, lambda s, k: dl.Tanh()),
+    "Sigmoid": Part(ALL, lambda s, k: dl.Sigmoid()),
+    "LayerNorm": Part(ALL, lambda s, k: dl.LayerNorm(s[-1])),
+    "BatchNorm": Part(ALL, lambda s, k: dl.BatchNorm(s[-1])),
+    "GroupNorm": Part(ALL, lambda s, k: dl.GroupNorm(2, s[-1])),
+    "InstanceNorm": Part(frozenset({"sequences", "images"}), lambda s, k: dl.InstanceNorm(s[-1])),
+    "Dropout": Part(ALL, lambda s, k: dl.Dropout(0.3, k)),
+    "Residual": Part(ALL, _residual),
+    "AutoLayer": Part(ALL, lambda s, k: Parabola()),
+    "user's layer": Part(ALL, lambda s, k: Remembers(s[-1])),
+    "MultiHeadAttention": Part(frozenset({"sequences"}), lambda s, k: dl.MultiHeadAttention(s[-1], 2, k)),
+    "TransformerBlock": Part(
+        frozenset({"sequences"}), lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, dropout=0.1)
+    ),
+    "SinusoidalPositions": Part(frozenset({"sequences"}), lambda s, k: dl.SinusoidalPositions()),
+    "Conv2D": Part(frozenset({"images"}), lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),
+    "Conv2D stride 2": Part(
+        frozenset({"images"}),
+        lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k, stride=2),
+        lambda s: (*_halved(s)[:-1], WIDTH),
+    ),
+    "Flatten": Part(
+        frozenset({"sequences", "images"}), lambda s, k: dl.Flatten(), lambda s: (s[0] * s[1] * (*s, 1)[2],)
+    ),
+    "GlobalAveragePool": Part(
+        frozenset({"sequences", "images"}), lambda s, k: dl.GlobalAveragePool(), lambda s: s[-1:]
+    ),
+}
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "SGD": lambda: do.SGD(0.05),
+    "SGD momentum": lambda: do.SGD(0.05, 0.9),
+    "SGD Nesterov": lambda: do.SGD(0.05, 0.9, nesterov=True),
+    "Adam": lambda: do.Adam(0.01),
+    "RMSProp": lambda: do.RMSProp(0.01),
+    "AdaGrad": lambda: do.AdaGrad(0.05),
+}
+
+SCHEDULES: dict[str, Callable[[], Any]] = {
+    "no schedule": lambda: None,
+    "ConstantLR": lambda: do.ConstantLR(),
+    "StepLR": lambda: do.StepLR(2, 0.3),
+    "ExponentialLR": lambda: do.ExponentialLR(0.8),
+    "PolynomialLR": lambda: do.PolynomialLR(6, 2.0, 0.01),
+    "CosineLR": lambda: do.CosineLR(7),
+    "CosineWarmRestarts": lambda: do.CosineWarmRestarts(2),
+    "LinearWarmup": lambda: do.LinearWarmup(3, after=do.CosineLR(5)),
+    "NoamSchedule": lambda: do.NoamSchedule(2),
+}
