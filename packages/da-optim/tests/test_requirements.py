@@ -119,6 +119,22 @@ def test_an_optimizer_need_not_inherit():
     check_optimizer(Complete())
 
 
+def test_optimizer_without_attributes_is_refused():
+    class Slotted:
+        __slots__ = ("lr",)
+
+        def init(self, weights): ...
+
+        def update(self, weights, gradient, slots, lr): ...
+
+        def step(self, weights, gradient): ...
+
+    optimizer = Slotted()
+    optimizer.lr = 0.1
+    with pytest.raises(ValueError, match="Received: Slotted, which lacks attributes: it has __slots__ alone"):
+        check_optimizer(optimizer)
+
+
 def test_what_an_optimizer_lacks_is_listed():
     message = (
         r"^An optimizer must have lr, init\(weights\), update\(weights, gradient, slots, lr\) and "

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import random
 import time
 
 import jax
@@ -42,6 +43,13 @@ class FromNone(Base):
     def forward(self, x, training=False):
         self.seen = x.mean(0) if self.seen is None else 0.5 * self.seen + x.mean(0)
         return x + self.seen
+
+
+class AsksForTheKind(FromNone):
+    def forward(self, x, training=False):
+        y = x + self.seen if isinstance(self.seen, jax.Array) else x
+        self.seen = x * 0.5
+        return y
 
 
 class OnlyWhetherNone(Base):
@@ -151,6 +159,7 @@ class InNumPy(Base):
 HIDDEN = [
     (Attribute, "seen"),
     (FromNone, "seen"),
+    (AsksForTheKind, "seen"),
     (New, "last"),
     (Counter, "steps"),
     (InDict, "store.last"),
@@ -216,6 +225,18 @@ def test_step_that_differs_from_the_next_in_a_way_no_attribute_tells_is_refused(
     model = in_the_middle(layer())
     with pytest.raises(ValueError, match=r"Each layer must keep .*Received: a step that is another computation each"):
         Trainer(model, MSE(), SGD(0.01), compile=True).fit(X, X, 1, 8)
+
+
+@pytest.mark.parametrize(
+    "generator", [np.random.default_rng(0), np.random.RandomState(0), random.Random(0)], ids=lambda g: type(g).__name__
+)
+def test_refusal_leaves_a_generator_where_it_was(generator):
+    layer = OwnGenerator()
+    layer.generator = generator
+    state = copy.deepcopy(generator)
+    with pytest.raises(ValueError, match="another computation each"):
+        Trainer(in_the_middle(layer), MSE(), SGD(0.01), compile=True).fit(X, X, 1, 8)
+    assert generator.normal() == state.normal() if hasattr(state, "normal") else generator.random() == state.random()
 
 
 class LastMean(Base):

@@ -1,15 +1,17 @@
 """When programs are compiled, what they share, and what they take as constants."""
 
 import copy
+import gc
 import logging
 import pickle
 import re
+import weakref
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, AutoLayer, Dense, Dropout, Layer, Sequential, SoftmaxCrossEntropy, mlp
+from da_layers import MSE, AutoLayer, Buffer, Dense, Dropout, Layer, Param, Sequential, SoftmaxCrossEntropy, mlp
 from da_optim import SGD, Adam, CosineLR, Optimizer
 from da_trainer import Callback, Trainer, bits_equal
 
@@ -252,6 +254,131 @@ def test_programs_that_differ_in_their_constants_or_callbacks_only_are_not_mixed
         jax.config.update(name, before)
 
 
+class Chooses(Layer):
+    """Uses one of two Params of the same shape: JAX does not give the other to the program."""
+
+    def __init__(self, use):
+        self.a, self.b, self.use = Param(np.full(4, 2.0)), Param(np.full(4, 3.0)), use
+
+    def forward(self, x, training=False):
+        return x * getattr(self, self.use).value
+
+    def backward(self, g):
+        return g * getattr(self, self.use).value
+
+
+def test_programs_that_differ_in_the_arguments_they_use_only_are_not_mixed_up(mode):
+    for use, factor in (("a", 2), ("b", 3)):
+        trainer = Trainer(Chooses(use), MSE(), SGD(0.01), compile=mode)
+        assert bits_equal(trainer.predict(X), X * np.float32(factor))
+        trainer.model.use = "b"
+        assert bits_equal(trainer.predict(X), X * np.float32(3))
+
+
+class Flags(Layer):
+    kind = "plain"
+    zero = 0.0
+
+    def __init__(self):
+        self.double, self.negate, self.shift = True, False, True
+        self.table = {1: 1.0, "1": 1.0}
+        self.gained = Gained(jnp.ones(()))
+        self.steps = [abs, jnp.exp, abs]
+
+    def forward(self, x, training=False):
+        y = x * 2 if self.double else x
+        y = -y if self.negate else y
+        y = y + 1 if self.shift else y
+        y = y * 3 if self.kind == "odd" else y
+        y = y + jnp.float32(np.copysign(1.0, self.zero))
+        for step in self.steps:
+            y = step(y * 0.1)
+        return y * self.table[1] * self.table["1"] * self.gained.value * self.gained.gain
+
+    def backward(self, g):
+        return g
+
+
+class Gained(Buffer):
+    gain = 1.0
+
+
+def shift(layer):
+    layer.shift = False
+
+
+def negate(layer):
+    layer.negate = True
+
+
+def entry(layer):
+    layer.table["1"] = 5.0
+
+
+def first_entry(layer):
+    layer.table[1] = 6.0
+
+
+def repeated(layer):
+    layer.steps[2] = jnp.exp
+
+
+def of_a_variable(layer):
+    layer.gained.gain = 7.0
+
+
+def sign_of_zero(layer):
+    layer.zero = -0.0
+
+
+def of_the_class(layer):
+    type(layer).kind = "odd"
+
+
+@pytest.mark.parametrize(
+    "change", [shift, negate, entry, first_entry, repeated, of_a_variable, sign_of_zero, of_the_class]
+)
+def test_any_changed_attribute_counts(change, monkeypatch):
+    """Also one whose old or new value is somewhere else in the model too."""
+    monkeypatch.setattr(Flags, "kind", "plain")
+    layer = Flags()
+    loop, compiled = (Trainer(layer, MSE(), SGD(0.01), compile=mode) for mode in (False, True))
+    before = compiled.predict(X)
+    assert bits_equal(before, loop.predict(X))
+    change(layer)
+    assert not bits_equal(before, compiled.predict(X))
+    assert bits_equal(compiled.predict(X), loop.predict(X))
+
+
+def test_weak_and_strong_inputs_are_the_same(mode):
+    model = AutoLayerOnParam(jnp.bfloat16)
+    trainer = Trainer(model, MSE(), SGD(0.01), compile=mode)
+    weak = jnp.full((3, 4), 1.7)
+    assert weak.weak_type
+    strong = jnp.asarray(np.full((3, 4), 1.7, np.float32))
+    assert bits_equal(trainer.predict(strong), trainer.predict(weak))
+
+
+class AutoLayerOnParam(AutoLayer):
+    def __init__(self, dtype):
+        self.scale = Param(jnp.ones(4, dtype), role="scale")
+
+    def function(self, values, x):
+        return values["scale"] * x
+
+
+def test_layers_that_call_python_are_let_go_of():
+    def train():
+        layer = Calls(2.0)
+        Trainer(Sequential(Dense(4, 4, 0), layer), MSE(), SGD(0.01), compile=True).fit(X, X, 1, 24)
+        return weakref.ref(layer)
+
+    layers = [train() for _ in range(3)]
+    jax.clear_caches()
+    gc.collect()
+    assert [layer() for layer in layers] == [None] * 3
+
+
 # Objects that change
 
 
@@ -320,6 +447,7 @@ LOOKS = {
     "float": (lambda x: x * float(x.mean()), "float(), int() or .item()", "arithmetic on the array itself"),
     "if": (lambda x: x if x.mean() > 0 else -x, "`if`, `while`, `and` or bool()", "jnp.where(condition, a, b)"),
     "numpy": (lambda x: x * np.asarray(x).mean(), "handed to NumPy", "jnp instead of numpy"),
+    "norm": (lambda x: x * np.linalg.norm(x), "handed to NumPy", "jnp instead of numpy"),
     "item": (lambda x: x * x.mean().item(), "float(), int() or .item()", "arithmetic on the array itself"),
     "index": (lambda x: x * [1.0, 2.0][x.argmax() * 0], "in the place of a Python int", "jnp.take"),
     "mask": (lambda x: x[x > -100.0].reshape(x.shape), "indexed by a mask", "jnp.where(mask, x, 0)"),
@@ -404,6 +532,11 @@ def change_attribute(trainer):
     trainer.fit(LONG[:, :5], LONG[:, :5], 1, 8)
 
 
+def freeze(trainer):
+    trainer.model.layers[0].weight.trainable = False
+    trainer.fit(LONG[:, :5], LONG[:, :5], 1, 8)
+
+
 def change_setting(trainer):
     trainer.weight_decay = 0.1
     trainer.fit(LONG[:, :5], LONG[:, :5], 1, 8)
@@ -416,6 +549,7 @@ CAUSES = {
     change_dtype: "X.dtype=bfloat16, which was float32",
     change_attribute: "another layers.1.rate",
     change_setting: "weight_decay is new",
+    freeze: "training of layers.0.weight is gone",
 }
 
 
@@ -438,6 +572,7 @@ def test_recompile_is_refused_with_its_cause(change, recompiling, everything):
     assert CAUSES[change] in str(raised.value)
     assert bits_equal(everything(trainer), before)
     trainer.model.layers[1].rate, trainer.weight_decay = 0.1, 0.0
+    trainer.model.layers[0].weight.trainable = True
     trainer.fit(LONG[:20, :5], LONG[:20, :5], 1, 8)
 
 
@@ -447,6 +582,44 @@ def test_recompile_is_logged_with_its_cause(change, recompiling, caplog):
     with caplog.at_level(logging.INFO, "da_trainer"):
         change(trainer)
     assert any(CAUSES[change] in message for message in caplog.messages)
+
+
+def test_recompile_may_be_set_between_fits(recompiling):
+    trainer = recompiling("allow")
+    trainer.recompile = "raise"
+    with pytest.raises(ValueError, match=r"X\.shape\[1\]=6"):
+        change_shape(trainer)
+    trainer.recompile = "allow"
+    change_shape(trainer)
+
+
+def test_a_fit_that_could_not_be_compiled_is_no_program():
+    trainer = Trainer(mlp([4, 3], jax.random.key(0)), SoftmaxCrossEntropy(), SGD(0.1), compile=True, recompile="raise")
+    with pytest.raises(ValueError, match="labels from 0 to 2"):
+        trainer.fit(X, np.arange(24) % 7, 1, 8)
+    with pytest.raises(ValueError, match="x must have shape"):
+        trainer.fit(X[:, :3], np.arange(24) % 3, 1, 8)
+    trainer.fit(X, np.arange(24) % 3, 1, 8)
+
+
+class Tap(Layer):
+    """Writes an attribute in evaluation only: the training step is then traced again, for it might read that."""
+
+    def forward(self, x, training=False):
+        if not training:
+            self.seen = x
+        return x
+
+    def backward(self, g):
+        return g
+
+
+def test_validation_between_epochs_is_no_reason_to_refuse(caplog):
+    model = Sequential(Dense(4, 4, jax.random.key(0)), Tap())
+    trainer = Trainer(model, MSE(), SGD(0.1), compile=True, recompile="raise")
+    with caplog.at_level(logging.INFO, "da_trainer"):
+        trainer.fit(X, X, 3, 8, X_val=X, y_val=X)
+    assert any("another step writes an attribute" in message for message in caplog.messages)
 
 
 def test_bad_recompile():

@@ -4,6 +4,7 @@ import copy
 import json
 import random
 import sys
+import threading
 import time
 
 import da_trainer._step as step
@@ -11,8 +12,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import BatchNorm, Dense, Dropout, GroupNorm, Key, Layer, Sequential, SoftmaxCrossEntropy, label_of
-from da_optim import SGD, Adam, CosineLR, RMSProp
+from da_layers import (
+    BatchNorm,
+    Buffer,
+    Dense,
+    Dropout,
+    GroupNorm,
+    Key,
+    Layer,
+    Sequential,
+    SoftmaxCrossEntropy,
+    label_of,
+)
+from da_optim import SGD, Adam, CosineLR, RMSProp, Schedule
 from da_trainer import Callback, Trainer, bits_equal
 from da_trainer.verify._ulps import largest_ulps
 
@@ -224,17 +236,18 @@ def test_fault_in_a_phase_is_named(phase, monkeypatch):
     assert found.operation.startswith("mul")
 
 
+class Late(Faulty):
+    """Has its fault in the fourth step."""
+
+    def __init__(self):
+        self.count = Buffer(jnp.zeros(()))
+
+    def forward(self, x, training=False):
+        self.count.value = self.count.value + 1
+        return jnp.where(self.count.value == 4, off(x), x)
+
+
 def test_fault_in_a_later_step_is_found_at_that_step():
-    class Late(Faulty):
-        """Its fault grows with a count of its own; in the first three steps it rounds to nothing."""
-
-        def __init__(self):
-            self.count = Dense(1, 1, 0).bias
-
-        def forward(self, x, training=False):
-            self.count.value = self.count.value + 1
-            return jnp.where(self.count.value == 4, off(x), x)
-
     found = verify(trainer_of(Late()), steps=6).first_divergence
     assert (found.step, found.path, found.direction) == (4, "layers.3", "forward")
 
@@ -250,6 +263,66 @@ def test_nonfinite_in_one_executor_only_is_a_divergence():
     assert (found.step, found.path, found.direction) == (1, "layers.3", "forward")
     assert found.operation.startswith(("div", "true_divide"))
     assert report.loop_losses == []
+
+
+def test_the_first_divergence_stays_where_one_executor_breaks_later():
+    class Breaks(Late):
+        def forward(self, x, training=False):
+            self.count.value = self.count.value + 1
+            return jnp.where((self.count.value == 4) & is_traced(x), jnp.nan, off(x))
+
+    report = verify(trainer_of(Breaks()), steps=6)
+    assert (report.first_divergence.step, len(report.loop_losses)) == (1, 3)
+
+
+def test_layer_of_the_loss_is_named_below_the_loss():
+    class Projected(SoftmaxCrossEntropy):
+        def __init__(self):
+            self.before = Faulty("forward")
+
+        def forward(self, prediction, target):
+            return super().forward(self.before.forward(prediction), target)
+
+    found = verify(trainer_of(loss=Projected()), 1).first_divergence
+    assert (found.path, found.kind, found.direction) == ("loss.before", "Faulty", "forward")
+
+
+def divide(x):
+    return jax.nn.relu(x / 3)
+
+
+BEFORE = {
+    "constant": lambda x: x + jnp.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+    "index": lambda x: x + x[0],
+    "rows": lambda x: jnp.stack([row * 2 for row in x]),
+    "checkpoint": jax.checkpoint(divide),
+    "kernel": jax.jit(divide),
+    "vmap": jax.vmap(divide),
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_operation_is_named_whatever_runs_before_it(before):
+    """jnp takes other conversions on the way in when it is traced."""
+
+    class Odd(Faulty):
+        def forward(self, x, training=False):
+            y = BEFORE[before](x)
+            return y * np.float32(1.001 if is_traced(x) else 1)
+
+    found = verify(trainer_of(Odd()), 1).first_divergence
+    assert found.operation == "multiply"
+    assert found.line == f"test_verify.py:{Odd.forward.__wrapped__.__code__.co_firstlineno + 2}"
+
+
+def test_no_verdict_from_values_that_are_not_finite():
+    class Breaks(Faulty):
+        def forward(self, x, training=False):
+            return x * jnp.nan if is_traced(x) else x
+
+    report = trainer_of(Breaks(), on_nonfinite="skip").verify(X, Y, 8, 1)
+    assert report.referee.nearer == "loop"
+    assert report.referee.compiled_error == np.inf
 
 
 def test_nonfinite_in_both_executors_is_an_error_and_changes_nothing(everything):
@@ -296,20 +369,26 @@ def test_hidden_state_is_refused_and_found(layer, number):
     assert "in a Variable" in report.refusal
     assert (found.step, found.path, found.kind, found.direction) == (number, "layers.3", layer.__name__, "forward")
     assert found.operation.startswith("mul")
-    assert report.values == []
+    # Where the step was refused, no executor had taken it.
+    assert report.values
+    assert all(value.same_bits for value in report.values)
+    assert report.referee is None
     assert "cannot be compiled: " in str(report)
     assert (random.getstate(), np.random.get_state()[1].tolist()) == states
 
 
-def test_layer_that_looks_at_numbers_is_an_error_and_changes_nothing(everything):
+def test_layer_that_looks_at_numbers_is_refused_and_changes_nothing(everything):
     class Looks(Faulty):
         def forward(self, x, training=False):
             return x * float(x.mean())
 
     trainer = trainer_of(Looks())
     before = everything(trainer)
-    with pytest.raises(ValueError, match=r"layers\.3 \(Looks\), forward must not look"):
-        verify(trainer)
+    report = verify(trainer)
+    assert not report.ok
+    assert report.refusal.startswith("layers.3 (Looks), forward must not look at the numbers of an array")
+    assert report.first_divergence is None
+    assert str(report).startswith("loop and compile='exact': the step cannot be compiled")
     assert bits_equal(everything(trainer), before)
 
 
@@ -325,6 +404,29 @@ def test_everything_is_as_before(everything):
     assert (trainer.history_, trainer.epoch_) == (history, 1)
     assert not any(layer.__dict__.get("_kept") for layer in trainer.model.layers)
     assert bits_equal(everything(trainer.fit(X, Y, 1, 8)), everything(other.fit(X, Y, 1, 8)))
+
+
+def test_schedule_with_state_is_left_alone():
+    class Falls(Schedule):
+        def __init__(self):
+            self.calls = 0
+
+        def multiplier(self, epoch):
+            self.calls += 1
+            return 1 / self.calls
+
+    trainer = trainer_of(schedule=Falls())
+    assert verify(trainer, 3).ok
+    assert trainer.schedule.calls == 0
+
+
+def test_what_cannot_be_copied_is_said():
+    trainer = trainer_of()
+    trainer.model.lock = threading.Lock()
+    with pytest.raises(
+        ValueError, match=r"deepcopy must be able to copy model, loss and optimizer\. Received: TypeError"
+    ):
+        verify(trainer)
 
 
 def test_an_exception_in_a_layer_changes_nothing(everything):

@@ -4,7 +4,6 @@ from .__about__ import __version__ as __version__
 from ._calls import label_of as label_of
 from ._calls import name_place as name_place
 from ._calls import observe as observe
-from ._calls import path_of as path_of
 from ._layer import Layer as Layer
 from ._variable import Buffer as Buffer
 from ._variable import Key as Key

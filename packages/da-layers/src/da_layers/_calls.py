@@ -24,16 +24,7 @@ running = _Running()
 
 
 def path_of(part: Any) -> str:
-    """The path of `part` in the outermost object that is running now; "" for that object itself.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from da_layers import GELU, Residual, observe, path_of
-        >>> with observe(lambda layer, direction, output: print(repr(path_of(layer)))):
-        ...     y = Residual(GELU()).forward(jnp.ones(2))
-        'inner'
-        ''
-    """
+    """The path of `part` in the outermost object that is running now; "" for that object itself."""
     root = running.stack[0] if running.stack else part
     return next((path for path, found in walk(root) if found is part), "")
 

@@ -128,6 +128,8 @@ step(weights, gradient). Received: object, which lacks lr, init, update, step.
         name = optimizer.__name__
         raise ValueError(f"{required}the class {name}; pass an instance of it, such as {name}(lr=0.01).")
     lacking = [name for name in ("lr", "init", "update", "step") if not hasattr(optimizer, name)]
+    if not lacking and not hasattr(optimizer, "__dict__"):
+        lacking = ["attributes: it has __slots__ alone, and its numbers are read from __dict__"]
     if lacking:
         hint = " Wrap an Optax transformation in from_optax." if lacking == ["lr", "step"] else ""
         raise ValueError(f"{required}{type(optimizer).__name__}, which lacks {', '.join(lacking)}.{hint}")

@@ -62,5 +62,6 @@ def _difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> str:
         return ""
     bytes_a, bytes_b = (array.reshape(-1, 1).view(np.uint8) for array in (a, b))
     places = (bytes_a != bytes_b).any(1)
-    largest = np.abs(a.reshape(-1)[places].astype(np.float64) - b.reshape(-1)[places].astype(np.float64)).max()
+    wide = np.complex128 if np.iscomplexobj(a) else np.float64
+    largest = np.abs(a.reshape(-1)[places].astype(wide) - b.reshape(-1)[places].astype(wide)).max()
     return f"{int(places.sum())} of {a.size} entries differ, by at most {largest:.3g}"

@@ -1,6 +1,7 @@
 """What JAX says of a step that it cannot trace, in the user's words."""
 
 import linecache
+import sys
 import traceback
 from pathlib import Path
 
@@ -45,11 +46,15 @@ _ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
 TRACING_ERRORS = tuple(error for error, _, _ in _ADVICE)
 
 
-def compile_error(error: Exception) -> ValueError:
+class RefusedStepError(ValueError):
+    """A step that cannot be compiled; the same training works in the loop."""
+
+
+def compile_error(error: Exception) -> RefusedStepError:
     """The error to raise in the place of one of `TRACING_ERRORS`: the layer, the source line, what to write instead."""
     what, instead = next((what, instead) for kind, what, instead in _ADVICE if isinstance(error, kind))
     place = getattr(error, "da_place", "the step")
-    found = ValueError(
+    found = RefusedStepError(
         f"{place} must not look at the numbers of an array where the step is compiled: there they are not known "
         f"while Python runs. Write {instead}; or train with compile=False. Received: {what}{_source(error)}"
     )
@@ -60,7 +65,7 @@ def compile_error(error: Exception) -> ValueError:
 def _source(error: Exception) -> str:
     """The innermost line of the traceback that is the user's; where none is, the library's."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    users = [place for place in frames if package_of(place[0]) not in LIBRARY]
+    users = [place for place in frames if package_of(place[0]) not in LIBRARY | sys.stdlib_module_names]
     layers = [place for place in frames if package_of(place[0]) not in MACHINERY]
     frame, number = (users or layers or frames)[-1]
     file = frame.f_code.co_filename

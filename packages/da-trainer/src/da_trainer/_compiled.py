@@ -85,8 +85,9 @@ class Compiled:
             NonFiniteStep: a step since `load` had a loss or gradient that is not finite; the objects have the values
                 from before the first such step.
         """
+        # Waits; where that is interrupted, the state is still here to be stored.
+        finite = jax.device_get([step.skip_nonfinite or step.finite for step in self._done])
         state, done, self._state, self._done = self._state, self._done, None, []
-        finite = jax.device_get([step.skip_nonfinite or step.finite for step in done])
         good = done[: finite.index(False)] if not all(finite) else done
         # What is deleted was given to a step that was interrupted before it gave back the new state.
         lost = any(leaf.is_deleted() for leaf in jax.tree.leaves(state))

@@ -143,7 +143,9 @@ def _array(name: str, value: Any) -> jax.Array:
         return jnp.asarray(array, jnp.int32)
     # Numbers too large for the device's dtype become infinite here, and are reported as such.
     with np.errstate(over="ignore"):
-        return jnp.asarray(array)
+        on_device = jnp.asarray(array)
+    # Not weak, or the kind of dtype it meets would decide, and two forms that look the same would not be.
+    return on_device.astype(on_device.dtype) if on_device.weak_type else on_device
 
 
 def _named(name: str, arrays: Any) -> list[tuple[str, jax.Array]]:

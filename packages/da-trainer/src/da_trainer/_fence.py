@@ -7,7 +7,7 @@ primitives that eager would run, and puts `lax.optimization_barrier` where eager
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -25,8 +25,8 @@ _OPEN = frozenset(
 )
 
 
-# Told of each primitive: its name, of a unit the function's, and what it gave.
-Record = Callable[[str, Sequence[Any]], None]
+# Told of each primitive: its name, of a unit the function's; what it took, and what it gave.
+Record = Callable[[str, Sequence[Any], Sequence[Any]], None]
 
 
 def fence[**P, R](function: Callable[P, R], *, barriers: bool = True, record: Record | None = None) -> Callable[P, R]:
@@ -43,10 +43,12 @@ def fence[**P, R](function: Callable[P, R], *, barriers: bool = True, record: Re
         leaves, form = jax.tree.flatten((args, kwargs))
         with core.take_current_trace() as parent:
             trace = _FenceTrace(parent, core.TraceTag(), barriers, record)
-            inner_args, inner_kwargs = jax.tree.unflatten(form, [_FenceTracer(trace, leaf) for leaf in leaves])
+            # Trees are built inside a trace: some of their nodes ask which.
             with core.set_current_trace(trace):
-                result = function(*inner_args, **inner_kwargs)
-            return jax.tree.map(trace.unwrap, result)
+                inner_args, inner_kwargs = jax.tree.unflatten(form, [_FenceTracer(trace, leaf) for leaf in leaves])
+                results, result_form = jax.tree.flatten(function(*inner_args, **inner_kwargs))
+            with core.set_current_trace(parent):
+                return jax.tree.unflatten(result_form, map(trace.unwrap, results))
 
     return fenced
 
@@ -59,16 +61,20 @@ def recording(record: Record) -> Iterator[None]:
 
 
 def digest(lowered: Any) -> bytes:
-    """Stands for what a lowered program computes: its text, and the constants that JAX may keep beside the text."""
+    """Stands for what a lowered program computes: its text, and what JAX keeps beside it.
+
+    That is large constants, and which arguments the program takes: it does not get those that it does not use.
+    """
     hashed = hashlib.sha256(lowered.as_text().encode())
+    hashed.update(repr(sorted(lowered._lowering.compile_args["kept_var_idx"])).encode())
     for constant in lowered._lowering.const_args:
         hashed.update(np.asarray(constant).tobytes())
     return hashed.digest()
 
 
-def callbacks(lowered: Any) -> Hashable:
-    """The Python functions that a lowered program calls; its text only numbers them."""
-    return tuple(lowered._lowering.compile_args["host_callbacks"])
+def has_callbacks(lowered: Any) -> bool:
+    """Whether a lowered program calls Python functions."""
+    return bool(lowered._lowering.compile_args["host_callbacks"])
 
 
 class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
@@ -107,7 +113,7 @@ class _FenceTrace(core.Trace):
             many = primitive.multiple_results
             results = [_FenceTracer(self, value) for value in self.barrier(bound if many else [bound])]
         if self.record is not None:
-            self.record(_name(primitive, params), results)
+            self.record(_name(primitive, params), operands, results)
         return results if many else results[0]
 
     def process_custom_jvp_call(
@@ -131,7 +137,7 @@ class _RecordingTrace(core.EvalTrace):
     def process_primitive(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any], /) -> Any:
         results = super().process_primitive(primitive, operands, params)  # type: ignore[no-untyped-call]
         if primitive.name not in _OPEN:
-            self.record(_name(primitive, params), results if primitive.multiple_results else [results])
+            self.record(_name(primitive, params), operands, results if primitive.multiple_results else [results])
         return results
 
 

@@ -86,7 +86,11 @@ def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
                     parts = trainer.parts()
                     trainer.executor.load(parts)
         finally:
-            trainer.executor.store(parts)
+            try:
+                trainer.executor.store(parts)
+            except KeyboardInterrupt:
+                trainer.executor.store(parts)
+                raise
     except NonFiniteStep as bad:
         raise nonfinite_error(parts, bad, epoch + 1, trainer.decay) from None
     losses, finite = (np.array(column) for column in zip(*jax.device_get(outcomes), strict=True))

@@ -4,7 +4,7 @@ from types import FrameType
 
 # An operation is called from a line of the user's, or of a layer, loss or optimiser of the library.
 MACHINERY = frozenset({"jax", "jaxlib", "da_trainer", "contextlib", "functools"})
-LIBRARY = MACHINERY | {"da_layers", "da_optim"}
+LIBRARY = MACHINERY | {"da_layers", "da_optim", "numpy"}
 
 
 def package_of(frame: FrameType) -> str:

@@ -12,12 +12,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ._compile_error import RefusedStepError
 from ._fence import digest
 from ._snapshot import Change, Snapshot
-
-
-class HiddenStateError(ValueError):
-    """A layer or optimiser carries state from one step into the next where the compiled step cannot see it."""
 
 
 def reject_hidden_state(
@@ -35,7 +32,7 @@ def reject_hidden_state(
         The paths of the attributes that the step writes before it reads them.
 
     Raises:
-        HiddenStateError: an attribute is read before it is written, or the programs differ; names the layer's path
+        RefusedStepError: an attribute is read before it is written, or the programs differ; names the layer's path
             and class, and the attribute.
     """
     changes = snapshot.changes()
@@ -62,20 +59,20 @@ _REQUIREMENT = (
 )
 
 
-def _rejection(change: Change, what: str) -> HiddenStateError:
+def _rejection(change: Change, what: str) -> RefusedStepError:
     path, owner = change.holder
     where = f"{path} ({type(owner).__name__})" if path else type(owner).__name__
     attribute = change.path.removeprefix(path).lstrip(".")
-    return HiddenStateError(f"{where} {_REQUIREMENT}. Received: {attribute}, {what}")
+    return RefusedStepError(f"{where} {_REQUIREMENT}. Received: {attribute}, {what}")
 
 
-def _unseen(changes: list[Change], place: str = "") -> HiddenStateError:
+def _unseen(changes: list[Change], place: str = "") -> RefusedStepError:
     """For state that no sentinel met: the length of a list, dict or set that has changed, or what no attribute has."""
     for change in changes:
         if isinstance(change.owner, (list, dict, set)):
             return _rejection(change, "changed by a step, so that the next is another computation")
     changed = ", ".join(change.path for change in changes) or "no attribute"
-    return HiddenStateError(
+    return RefusedStepError(
         f"Each layer {_REQUIREMENT}, and no iterator, clock or random generator of Python or NumPy. "
         f"Received: a step that is another computation each time it is traced{f', at {place}' if place else ''}, and "
         f"changes {changed}. Trainer.verify finds the layer"
@@ -104,6 +101,9 @@ class _Sentinel:
 
     def __getattr__(self, name: str) -> NoReturn:
         _use(self)
+
+    # Asked by isinstance.
+    __class__ = property(lambda self: _use(self))
 
 
 def _use(self: _Sentinel, *_: Any) -> NoReturn:

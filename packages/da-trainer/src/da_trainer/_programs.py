@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from ._compile_error import TRACING_ERRORS, compile_error
-from ._fence import callbacks, digest, fence
+from ._fence import digest, fence, has_callbacks
 from ._hidden_state import reject_hidden_state
 from ._recompile import FIRST_USE, ArgumentForms, argument_forms, recompile_cause
 from ._snapshot import Snapshot
@@ -92,7 +92,10 @@ class Programs:
         self, key: Key, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool, refuse_at: str
     ) -> None:
         known, forms = self._programs.get(key), argument_forms(*args)
-        if known is None:
+        if known is None and key in self._forms:
+            # It was dropped when another step turned out to write an attribute that this one might read.
+            cause, refuse_at = "another step writes an attribute", ""
+        elif known is None:
             cause = recompile_cause([form for other, form in self._forms.items() if other[0] == key[0]], forms)
         else:
             changed = first_difference(known.constants, self._constants(parts, args))
@@ -104,9 +107,9 @@ class Programs:
                 f"recompile='raise' leaves a trainer one training program, and one for a short last batch. "
                 f"Received: {refuse_at}, {cause}"
             )
-        self._forms[key] = forms
         start = time.perf_counter()
         self._programs[key] = self._compile(parts, body, args, training)
+        self._forms[key] = forms
         seconds = time.perf_counter() - start
         self.compile_seconds += seconds
         logger.info("Compiled a step of %s in %.2f s. Cause: %s", key[0], seconds, cause)
@@ -161,7 +164,10 @@ def _changed(before: Values, after: Values) -> Values:
 
 def _compile_once(lowered: Any, computation: bytes, args: Any) -> Any:
     placement = tuple(str(leaf.sharding) for leaf in jax.tree.leaves(args))
-    key = (computation, callbacks(lowered), lowered.in_tree, lowered.out_tree, placement)
+    if has_callbacks(lowered):
+        # The text only numbers them, and a table of their closures would keep whole models alive.
+        return lowered.compile()
+    key = (computation, lowered.in_tree, lowered.out_tree, placement)
     if key not in _executables:
         _executables[key] = lowered.compile()
         if len(_executables) > _LIMIT:

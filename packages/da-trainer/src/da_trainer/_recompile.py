@@ -26,7 +26,8 @@ def argument_forms(values: Any, numbers: Any, *args: Any) -> ArgumentForms:
         ("", values.variables),
         ("slots", values.slots),
     ]
-    return {
+    trained: ArgumentForms = {f"training of {path}": ((), None, None) for path in values.slots}
+    return trained | {
         f"{root}.{jax.tree_util.keystr(path, simple=True, separator='.')}".strip("."): (
             leaf.shape,
             leaf.dtype,

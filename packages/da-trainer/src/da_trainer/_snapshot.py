@@ -1,6 +1,7 @@
 """What objects look like before a trace: to put it back afterwards, and to see what the trace changed."""
 
 import dataclasses
+import random
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -69,7 +70,13 @@ class Snapshot:
         """Puts every attribute and entry back."""
         for entry in self._entries:
             owner, contents = entry.owner, entry.contents
-            if isinstance(owner, np.ndarray):
+            if isinstance(owner, np.random.Generator):
+                owner.bit_generator.state = contents
+            elif isinstance(owner, np.random.RandomState):
+                owner.set_state(contents)
+            elif isinstance(owner, random.Random):
+                owner.setstate(contents)
+            elif isinstance(owner, np.ndarray):
                 if owner.tobytes() != contents.tobytes():
                     owner[...] = contents
             elif isinstance(owner, (dict, set)):
@@ -103,6 +110,12 @@ def _entries(prefix: str, root: Any) -> Iterator[_Entry]:
 
 def _contents(owner: Any) -> Any:
     """A copy of what `owner` holds; None where it is no container."""
+    if isinstance(owner, np.random.Generator):
+        return owner.bit_generator.state
+    if isinstance(owner, np.random.RandomState):
+        return owner.get_state()
+    if isinstance(owner, random.Random):
+        return owner.getstate()
     if isinstance(owner, np.ndarray):
         return owner.copy()
     if isinstance(owner, dict):

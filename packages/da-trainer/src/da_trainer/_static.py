@@ -1,14 +1,17 @@
 """What a compiled step took from the objects as a constant, so that a change of it asks for a new trace."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
-from da_layers import Param, Variable, walk
+from da_layers import Variable, children, has_attributes
 
 from ._snapshot import PLAIN
 
 Form = dict[tuple[str, str], tuple[Any, ...]]
+
+# What a step may change of a Variable, or takes as an argument.
+_MOVES = frozenset({"name", "_value", "_grad", "_slots"})
 
 
 def static_form(roots: dict[str, Any], ignore: Collection[str]) -> Form:
@@ -20,20 +23,36 @@ def static_form(roots: dict[str, Any], ignore: Collection[str]) -> Form:
     """
     form: Form = {}
     for prefix, root in roots.items():
-        ignored = set(ignore)
-        for path, part in walk(root, prefix):
-            if path in ignored or path.rpartition(".")[0] in ignored:
-                ignored.add(path)
-            else:
-                form[prefix, path] = _form(part)
+        seen: dict[int, Any] = {}
+        pending: list[tuple[str, Any]] = [(prefix, root)]
+        while pending:
+            path, part = pending.pop()
+            if path in ignore:
+                continue
+            # Each place counts, of a shared object too; and two keys of a dict may have one path.
+            form[prefix, path] = (*form.get((prefix, path), ()), _form(part))
+            if id(part) not in seen:
+                seen[id(part)] = part
+                pending += [(f"{path}.{name}".lstrip("."), child) for name, child in _constants(part)]
     return form
 
 
+def _constants(part: Any) -> Iterator[tuple[str, Any]]:
+    """What `part` holds, and the numbers and texts of its class."""
+    if has_attributes(part):
+        for base in reversed(type(part).__mro__):
+            for name, value in vars(base).items():
+                if isinstance(value, PLAIN) and not name.startswith("__"):
+                    yield name, value
+    yield from children(part)
+
+
 def _form(part: Any) -> tuple[Any, ...]:
-    if isinstance(part, Param):
-        return Param, part.role, part.trainable
     if isinstance(part, Variable):
-        return (type(part),)
+        own = {name: _form(value) for name, value in vars(part).items() if name not in _MOVES}
+        return type(part), tuple(own.items())
+    if isinstance(part, (float, complex)):
+        return type(part), repr(part)  # 0.0 is not -0.0, and NaN is NaN
     if isinstance(part, PLAIN):
         return type(part), part
     if isinstance(part, np.ndarray):

@@ -109,12 +109,12 @@ class Trainer:
         )
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
-        _require(recompile in get_args(Recompile), "recompile must be 'allow' or 'raise'", recompile=recompile)
-        self.on_nonfinite, self.recompile = on_nonfinite, recompile
+        self.on_nonfinite, self._recompile = on_nonfinite, recompile
         self.history_: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "lr": []}
         self.epoch_ = 0
         self.skipped_steps_ = 0
         self.compile = compile
+        self.recompile = recompile
         self._batch_size: int | None = None
         self.parts()
 
@@ -131,7 +131,19 @@ class Trainer:
             compile=mode,
         )
         self._compile = mode
-        self.executor: Loop | Compiled = Compiled(mode != "fused", self.recompile == "allow") if mode else Loop()
+        self.executor: Loop | Compiled = Compiled(mode != "fused", self._recompile == "allow") if mode else Loop()
+
+    @property
+    def recompile(self) -> Recompile:
+        """Whether training may need a further compiled step; may be set between two fits."""
+        return self._recompile
+
+    @recompile.setter
+    def recompile(self, policy: Recompile) -> None:
+        _require(policy in get_args(Recompile), "recompile must be 'allow' or 'raise'", recompile=policy)
+        self._recompile = policy
+        if isinstance(self.executor, Compiled):
+            self.executor.may_recompile = policy == "allow"
 
     def fit(
         self,

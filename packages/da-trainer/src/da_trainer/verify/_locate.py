@@ -1,11 +1,12 @@
 """Finds where inside a step the two executors part, and which of them is nearer to float64."""
 
 import copy
+from difflib import SequenceMatcher
 from typing import Any
 
 from .._bits import bits_equal
 from .._values import Parts, Values
-from ._recorder import Event, Recorder, Step, record_compiled, record_loop
+from ._recorder import Arrays, Event, Operation, Recorder, Step, record_compiled, record_loop
 from ._referee import judge
 from ._report import Divergence, Referee
 from ._ulps import largest_ulps
@@ -59,14 +60,33 @@ def unseen(number: int) -> tuple[Divergence, Referee]:
 
 
 def _operation(loop: Recorder, compiled: Recorder) -> tuple[str | None, str | None]:
-    place = _first_difference(loop.operations, compiled.operations)
-    if place is None:
-        return None, None
-    a, b = _at(loop.operations, place), _at(compiled.operations, place)
-    if a is None or b is None or a.name != b.name:
-        names = (found.name if found else "nothing" for found in (b, a))
-        return "{}, where the loop runs {},".format(*names), (b or a).line
-    return a.name, b.line
+    """The first operation that gave something else, or that only one of the two ran and whose result counts."""
+    a, b = loop.operations, compiled.operations
+    a_calls, b_calls = ([(operation.name, operation.line) for operation in record] for record in (a, b))
+    # Traced and eager calls of jnp may differ by a conversion, which changes no value.
+    lonely: list[tuple[Operation, str]] = []
+    for tag, a_start, a_end, b_start, b_end in SequenceMatcher(None, a_calls, b_calls, autojunk=False).get_opcodes():
+        if tag != "equal":
+            lonely += [(operation, "the loop") for operation in a[a_start:a_end]]
+            lonely += [(operation, "compiled") for operation in b[b_start:b_end]]
+            continue
+        for first, second in zip(a[a_start:a_end], b[b_start:b_end], strict=True):
+            if not bits_equal(first.arrays, second.arrays):
+                taken = [*_changed(first.operands, second.operands), *_changed(second.operands, first.operands)]
+                return _producer(lonely, taken) or (second.name, second.line)
+    return _producer(lonely, [array for operation, _ in lonely for array in operation.arrays.values()]) or (None, None)
+
+
+def _changed(arrays: Arrays, others: Arrays) -> list[Any]:
+    return [array for name, array in arrays.items() if name not in others or not bits_equal(array, others[name])]
+
+
+def _producer(lonely: list[tuple[Operation, str]], taken: list[Any]) -> tuple[str, str] | None:
+    """The last operation of one executor alone that gave one of the arrays `taken`."""
+    for operation, ran in reversed(lonely):
+        if any(bits_equal(given, array) for given in operation.arrays.values() for array in taken):
+            return f"{operation.name}, which only {ran} runs,", operation.line
+    return None
 
 
 def _first_difference(loop: list[Any], compiled: list[Any]) -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from da_layers import Layer, Param, Variable, observe, path_of, walk
+from da_layers import Param, Variable, observe, walk
 
 from .._fence import fence, recording
 from .._frames import MACHINERY, package_of
@@ -41,17 +41,23 @@ class Event:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation, the line of source that called it, and the arrays that it gave."""
+    """An operation, the line of source that called it, and the arrays that it took and gave."""
 
     name: str
     line: str
+    operands: Arrays
     arrays: Arrays
 
 
 @dataclass
 class Recorder:
-    """Collects the events of a step, and the operations of event number `inside`."""
+    """Collects the events of a step, and the operations of event number `inside`.
 
+    Args:
+        paths: path of each layer and loss by its id.
+    """
+
+    paths: dict[int, str]
     inside: int | None = None
     events: list[Event] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
@@ -62,18 +68,19 @@ class Recorder:
         arrays = _named({"output": output}) | {str(variable.name): variable.value for variable in held}
         if direction == "backward":
             arrays |= {f"gradient of {param.name}": param.grad for param in held if isinstance(param, Param)}
-        path = path_of(part) if isinstance(part, Layer) else "loss"
-        self.events.append(Event(path, type(part).__name__, direction, arrays))
+        self.events.append(
+            Event(self.paths.get(id(part), "a layer made in the step"), type(part).__name__, direction, arrays)
+        )
 
     def phase(self, phase: str, path: str, values: Any) -> None:
         """Takes in the end of a phase of the step; the prediction is a layer's output, and known already."""
         if phase != "prediction":
             self.events.append(Event(path, "Param" if path else "", phase, _named(values)))
 
-    def operation(self, name: str, results: Any) -> None:
+    def operation(self, name: str, operands: Any, results: Any) -> None:
         """Takes in an operation."""
         if len(self.events) == self.inside:
-            self.operations.append(Operation(name, _calling_line(), _named(results)))
+            self.operations.append(Operation(name, _calling_line(), _named(operands), _named(results)))
 
 
 # Runs a step on the objects: (parts, arrays that the step takes, watch).
@@ -82,7 +89,7 @@ Step = Callable[[Parts, Any, Callable[[str, str, Any], None]], Any]
 
 def record_loop(parts: Parts, before: Values, taken: Any, step: Step, inside: int | None = None) -> Recorder:
     """Runs `step` eagerly on objects with the values `before`."""
-    recorder = Recorder(inside)
+    recorder = Recorder(_paths(parts), inside)
     write_values(parts, before)
     numbers = read_hyperparameters(parts.optimizer)
     with observe(recorder.call), recording(recorder.operation), hyperparameters(parts.optimizer, numbers):
@@ -94,13 +101,14 @@ def record_compiled(
     parts: Parts, before: Values, taken: Any, step: Step, exact: bool, inside: int | None = None
 ) -> Recorder:
     """Runs `step` in one compiled call that also returns what is recorded, and leaves the objects as they were."""
-    recorder = Recorder(inside)
+    recorder = Recorder(_paths(parts), inside)
 
-    def traced(values: Values, numbers: dict[str, jax.Array], taken: Any) -> tuple[list[Arrays], list[Arrays]]:
+    def traced(values: Values, numbers: dict[str, jax.Array], taken: Any) -> tuple[list[Arrays], list[Any]]:
         with observe(recorder.call), hyperparameters(parts.optimizer, numbers):
             write_values(parts, values)
             step(parts, taken, recorder.phase)
-        return [event.arrays for event in recorder.events], [item.arrays for item in recorder.operations]
+        operations = [(operation.operands, operation.arrays) for operation in recorder.operations]
+        return [event.arrays for event in recorder.events], operations
 
     untouched, snapshot = read_values(parts), Snapshot(parts.roots)
     try:
@@ -110,10 +118,19 @@ def record_compiled(
         snapshot.restore()
         write_values(parts, untouched)
     return Recorder(
+        recorder.paths,
         inside,
         [replace(event, arrays=arrays) for event, arrays in zip(recorder.events, events, strict=True)],
-        [replace(item, arrays=arrays) for item, arrays in zip(recorder.operations, operations, strict=True)],
+        [
+            replace(operation, operands=operands, arrays=arrays)
+            for operation, (operands, arrays) in zip(recorder.operations, operations, strict=True)
+        ],
     )
+
+
+def _paths(parts: Parts) -> dict[int, str]:
+    roots = {"loss": parts.loss, "": parts.model}
+    return {id(part): path for prefix, root in roots.items() for path, part in walk(root, prefix)}
 
 
 def _named(values: Any) -> Arrays:

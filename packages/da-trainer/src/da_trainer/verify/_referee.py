@@ -1,6 +1,7 @@
 """The referee: a step again in float64, the truth to measure both executors against."""
 
 import copy
+import math
 from typing import Any
 
 import jax
@@ -37,6 +38,8 @@ def judge(
     if truth.dtype != jnp.float64:
         return none(f"float64 is not available there: {truth.dtype}")
     loop_error, compiled_error = _relative_error(a, truth), _relative_error(b, truth)
+    if math.isinf(loop_error) and math.isinf(compiled_error):
+        return none("neither of the two values, or not the true one, is finite")
     nearer = "neither" if loop_error == compiled_error else "loop" if loop_error < compiled_error else "compiled"
     return Referee(nearer, loop_error, compiled_error)
 
@@ -49,4 +52,5 @@ def _relative_error(array: Any, truth: Any) -> float:
     reference = np.asarray(truth, np.float64)
     if not reference.size:
         return 0.0
-    return float(np.abs(np.asarray(array, np.float64) - reference).max() / (np.abs(reference).max() or 1.0))
+    error = np.abs(np.asarray(array, np.float64) - reference).max() / (np.abs(reference).max() or 1.0)
+    return float(error) if np.isfinite(error) else math.inf

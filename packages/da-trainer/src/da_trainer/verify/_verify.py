@@ -3,7 +3,7 @@
 import copy
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from .._batches import Batches, shuffled
 from .._bits import bits_equal
+from .._compile_error import RefusedStepError
 from .._compiled import Compiled
 from .._data import Data, naming_shapes
-from .._hidden_state import HiddenStateError
 from .._loop import Loop
 from .._nonfinite import NonFiniteStep, nonfinite_error
 from .._step import Rates, train_step
-from .._values import Parts, Values, read_values, write_values
+from .._values import Parts, Values, read_values
 from ._locate import locate, unseen
 from ._report import Divergence, Referee, Report, ValueComparison
 from ._ulps import largest_ulps
@@ -32,8 +32,12 @@ _REFUSED_STEPS = 10
 
 def verify(trainer: "Trainer", data: Data, batch_size: int, steps: int, key: jax.Array, shuffle: bool) -> Report:
     """Runs `steps` steps with both executors on copies of the trainer's objects, and compares them."""
+    # A schedule may have state too, and rates are asked of it.
+    trainer = copy.copy(trainer)
+    trainer.schedule = _copied("schedule", trainer.schedule)
+    comparison = _Comparison(trainer)
     with _global_generators_restored(), naming_shapes(data):
-        return _Comparison(trainer).run(_steps(trainer, data, batch_size, steps, key, shuffle))
+        return comparison.run(_steps(trainer, data, batch_size, steps, key, shuffle))
 
 
 class _Comparison:
@@ -43,7 +47,7 @@ class _Comparison:
         self.trainer = trainer
         self.exact = trainer.compile != "fused"
         self.loop, self.compiled = Loop(), Compiled(self.exact)
-        self.loop_parts, self.compiled_parts = (_copied(trainer.parts()) for _ in range(2))
+        self.loop_parts, self.compiled_parts = (_copied_parts(trainer.parts()) for _ in range(2))
         self.losses: list[tuple[float, float]] = []
         self.found: tuple[Divergence, Referee] | None = None
 
@@ -53,16 +57,20 @@ class _Comparison:
             before = read_values(self.loop_parts)
             try:
                 losses = self._both(step)
-            except HiddenStateError as refusal:
-                self._search_refused(step, steps)
-                return self._report(str(refusal))
+            except RefusedStepError as refusal:
+                values = _compare(self.loop_parts, self.compiled_parts)
+                # What cannot be compiled may not be traceable here either.
+                with suppress(Exception):
+                    self._search_refused(step, steps)
+                return self._report(values, str(refusal))
             if losses is None:
-                self._locate(step, before)
+                if self.found is None:
+                    self._locate(step, before)
                 break
             self.losses.append(losses)
             if self.found is None and not (bits_equal(*losses) and self._values_equal()):
                 self._locate(step, before)
-        return self._report()
+        return self._report(_compare(self.loop_parts, self.compiled_parts))
 
     def _both(self, step: "_Step") -> tuple[float, float] | None:
         """The two losses; None where one executor finds the step not finite, and the other does not."""
@@ -102,16 +110,14 @@ class _Comparison:
             self.found = self._located(step, before)
             self.loop.step(self.loop_parts, step.batches, step.index, step.rates, self.trainer.decay, True)
             step = next(steps, None)
-        write_values(self.loop_parts, read_values(self.compiled_parts))
 
-    def _report(self, refusal: str = "") -> Report:
+    def _report(self, values: list[ValueComparison], refusal: str = "") -> Report:
         loop, compiled = ([losses[place] for losses in self.losses] for place in (0, 1))
         divergence, referee = self.found or (None, None)
         if refusal:
             # Such a step is another computation each time it runs: there is no truth to measure against.
             referee = None
         mode = "exact" if self.exact else "fused"
-        values = [] if refusal else _compare(self.loop_parts, self.compiled_parts)
         return Report(mode, loop, compiled, values, divergence, referee, refusal)
 
 
@@ -140,9 +146,18 @@ def _recorded_step(parts: Parts, taken: Any, watch: Any, decay: Any, skip_nonfin
     train_step(parts, batch, rates, decay, skip_nonfinite, watch)
 
 
-def _copied(parts: Parts) -> Parts:
-    model, loss, optimizer = copy.deepcopy((parts.model, parts.loss, parts.optimizer))
-    return Parts.of(model, loss, optimizer)
+def _copied_parts(parts: Parts) -> Parts:
+    return Parts.of(*_copied("model, loss and optimizer", (parts.model, parts.loss, parts.optimizer)))
+
+
+def _copied[T](name: str, objects: T) -> T:
+    try:
+        return copy.deepcopy(objects)
+    except Exception as error:
+        raise ValueError(
+            f"verify works on copies: copy.deepcopy must be able to copy {name}. "
+            f"Received: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _compare(loop: Parts, compiled: Parts) -> list[ValueComparison]:
