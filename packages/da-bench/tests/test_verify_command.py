@@ -50,6 +50,13 @@ def test_same_bits_exit_with_0_and_leave_files(verify, tmp_path):
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_folder_that_is_not_there_is_said_first(verify):
+    outcome = verify("right", "--output", "nowhere/report.json")
+    assert outcome.exit_code == 1
+    assert "must go into a folder that is there. Received: nowhere" in outcome.output
+    assert "steps" not in outcome.output
+
+
 def test_other_bits_exit_with_1_and_name_the_layer(verify):
     outcome = verify("wrong")
     assert outcome.exit_code == 1
@@ -62,6 +69,7 @@ def test_other_bits_exit_with_1_and_name_the_layer(verify):
         ("right", "no_such_module", "must be in a module that Python finds"),
         ("missing", "math", "must name a function of math"),
         ("", "math", "must be module:function"),
+        ("getpid", "os", "must return (trainer, X, y), the first a da_trainer.Trainer. Received: "),
     ],
 )
 def test_bad_name(verify, function, module, message):

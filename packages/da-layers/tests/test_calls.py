@@ -17,6 +17,7 @@ from da_layers import (
     Residual,
     Sequential,
     Sigmoid,
+    innermost,
     label_of,
     mlp,
     observe,
@@ -254,3 +255,46 @@ def test_observer_sees_its_own_thread_only():
     with observe(seen), ThreadPoolExecutor(1) as pool:
         pool.submit(layer.forward, jnp.ones(2)).result()
     assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("returned", "came"),
+    [(lambda g: None, "NoneType"), (lambda g: g.sum(0), r"\(4,\)"), (lambda g: g[:, :2], r"\(3, 2\)")],
+)
+def test_backward_that_returns_no_gradient_of_its_input_is_named(returned, came):
+    class Bad(Dense):
+        def backward(self, g):
+            return returned(super().backward(g))
+
+    model = Sequential(Dense(4, 4, 0), Bad(4, 4, 1), Dense(4, 2, 2))
+    x = jnp.ones((3, 4))
+    model.forward(x, training=True)
+    refusal = (
+        rf"^layers\.1 \(Bad\): backward must return the gradient of the input, of shape \(3, 4\)\. .*returned={came}"
+    )
+    with pytest.raises(ValueError, match=refusal):
+        model.backward(jnp.ones((3, 2)))
+
+
+def test_first_layer_may_have_no_gradient_of_its_input():
+    class First(Dense):
+        def backward(self, g):
+            super().backward(g)
+
+    model = Sequential(First(4, 4, 0), Dense(4, 2, 2))
+    model.forward(jnp.ones((3, 4)), training=True)
+    assert model.backward(jnp.ones((3, 2))) is None
+
+
+def test_innermost_is_the_layer_that_runs():
+    seen = []
+
+    class Look(Layer):
+        def forward(self, x, training=False):
+            seen.append(innermost())
+            return x
+
+    look = Look()
+    Sequential(Dense(4, 4, 0), look).forward(jnp.ones((3, 4)))
+    assert seen == [look]
+    assert innermost() is None

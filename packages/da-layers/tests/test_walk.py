@@ -26,6 +26,20 @@ class Plain:
         self.inner = inner
 
 
+class HandSlotted:
+    __slots__ = ("inner", "later")
+
+    def __init__(self, inner):
+        self.inner = inner
+
+
+class BelowSlotted(HandSlotted):
+    """Has slots of its base and attributes of its own."""
+
+    def __init__(self, inner):
+        self.own = inner
+
+
 @dataclass
 class Record:
     inner: Any
@@ -55,6 +69,8 @@ Pair = namedtuple("Pair", ["left", "right"])
         (Plain, "x.inner"),
         (Record, "x.inner"),
         (Slotted, "x.inner"),
+        (HandSlotted, "x.inner"),
+        (BelowSlotted, "x.own"),
         (lambda p: SimpleNamespace(inner=p), "x.inner"),
         (lambda p: Holder(_private=p), "x._private"),
         (lambda p: [{"a": (Plain(SimpleNamespace(deep=[p])),)}], "x.0.a.0.inner.deep.0"),

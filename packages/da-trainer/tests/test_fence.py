@@ -282,6 +282,13 @@ def test_bits_equal_takes_random_keys():
     assert not bits_equal(jax.random.key(1), jax.random.key(2))
 
 
+@pytest.mark.xfail(reason="XLA removes the unused half of a unit, and rounds what is left otherwise")
+def test_hessian():
+    """Where this passes, the README may promise it."""
+    vector = W[:33]
+    assert_same("hessian", jax.hessian(lambda v: ((v * 0.3 + v / 3) ** 3).sum()), vector)
+
+
 def test_trees_are_built_inside_a_trace():
     """Nodes of other libraries ask which trace they are made in."""
 

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, Dense, Dropout, Layer, Sequential
-from da_optim import SGD, Adam
+from da_layers import MSE, Dense, Dropout, Layer, Sequential, mlp
+from da_optim import SGD, Adam, CosineLR, Schedule
 from da_trainer import Callback, Trainer, bits_equal
 
 X = np.random.default_rng(0).standard_normal((24, 4)).astype(np.float32)
@@ -142,3 +142,44 @@ def test_loss_that_is_no_scalar_is_refused(mode):
     trainer = Trainer(Dense(4, 4, 0), PerSample(), SGD(0.1), compile=mode)
     with pytest.raises(ValueError, match=r"PerSample: forward must return a scalar.*Received: shape=\(3,\)"):
         trainer.fit(X, Y, 1, 3)
+
+
+class Falls(Schedule):
+    """1 in the first epoch, then what it is told."""
+
+    def __init__(self, then):
+        self.then = then
+
+    def multiplier(self, epoch):
+        return 1.0 if epoch < 1 else self.then
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "a", None])
+def test_learning_rate_that_is_no_number_is_refused_before_the_step(mode, value):
+    def trainer(schedule=None):
+        return Trainer(mlp([4, 4], jax.random.key(0)), MSE(), SGD(0.1, 0.9), schedule, compile=mode)
+
+    good = trainer().fit(X, X, 1, 8)
+    bad = trainer(Falls(value))
+    with pytest.raises(ValueError, match=rf"schedule\.multiplier\(1\) must be a finite number\. Received: .*{value}"):
+        bad.fit(X, X, 3, 8)
+    assert bits_equal(bad.model.state_dict(), good.model.state_dict())
+    good.optimizer_prototype.lr = value
+    with pytest.raises(ValueError, match=rf"optimizer\.lr must be a finite number\. Received: lr=.*{value}"):
+        good.fit(X, X, 1, 8)
+    assert bits_equal(bad.model.state_dict(), good.model.state_dict())
+
+
+@pytest.mark.parametrize(("name", "value"), [("weight_decay", np.nan), ("weight_decay", -1), ("clip_norm", -1)])
+def test_decay_and_clipping_are_checked_where_they_are_set_later_too(mode, name, value):
+    trainer = Trainer(mlp([4, 4], jax.random.key(0)), MSE(), SGD(0.1), compile=mode).fit(X, X, 1, 8)
+    before = trainer.model.state_dict()
+    setattr(trainer, name, value)
+    with pytest.raises(ValueError, match=f"{name} must be .*a finite number of 0 or more. Received: {name}={value}"):
+        trainer.fit(X, X, 1, 8)
+    assert bits_equal(before, trainer.model.state_dict())
+
+
+def test_schedule_that_is_a_class_is_refused():
+    with pytest.raises(ValueError, match=r"schedule must be an object with multiplier\(epoch\)"):
+        Trainer(mlp([4, 4], jax.random.key(0)), MSE(), SGD(0.1), schedule=CosineLR)

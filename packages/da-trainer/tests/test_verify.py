@@ -315,6 +315,22 @@ def test_operation_is_named_whatever_runs_before_it(before):
     assert found.line == f"test_verify.py:{Odd.forward.__wrapped__.__code__.co_firstlineno + 2}"
 
 
+def test_the_layer_around_is_named_where_its_own_operation_differs():
+    class Around(Layer):
+        def __init__(self):
+            self.inner = Dense(6, 6, 0)
+
+        def forward(self, x, training=False):
+            return self.inner.forward(off(x), training)
+
+        def backward(self, g):
+            return self.inner.backward(g)
+
+    found = verify(trainer_of(Around()), 1).first_divergence
+    assert (found.path, found.kind, found.direction) == ("layers.3", "Around", "forward")
+    assert found.value == "what layers.3.inner takes"
+
+
 def test_no_verdict_from_values_that_are_not_finite():
     class Breaks(Faulty):
         def forward(self, x, training=False):

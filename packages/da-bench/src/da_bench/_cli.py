@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from da_trainer import Trainer
 
 from ._claims import claims
 from ._compiled_step import COLUMNS, compiled_step
@@ -156,7 +157,15 @@ def verify_command(function: str, batch_size: int, steps: int, output: Path | No
 
     FUNCTION takes nothing and returns (trainer, X, y). MODULE is looked for in the working folder first.
     """
-    trainer, X, y = load_function(function)()
+    for path in (output, picture):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ValueError(f"Files must go into a folder that is there. Received: {path}")
+    made = load_function(function)()
+    if not (isinstance(made, tuple) and len(made) == 3 and isinstance(made[0], Trainer)):
+        raise ValueError(
+            f"FUNCTION must return (trainer, X, y), the first a da_trainer.Trainer. Received: {made!r:.200}"
+        )
+    trainer, X, y = made
     report = trainer.verify(X, y, batch_size, steps)
     click.echo(report)
     if output is not None:

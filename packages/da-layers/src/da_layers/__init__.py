@@ -1,6 +1,7 @@
 """Layers, losses and models as objects with `forward` and `backward`."""
 
 from .__about__ import __version__ as __version__
+from ._calls import innermost as innermost
 from ._calls import label_of as label_of
 from ._calls import name_place as name_place
 from ._calls import observe as observe
@@ -11,6 +12,7 @@ from ._variable import Param as Param
 from ._variable import Variable as Variable
 from ._walk import children as children
 from ._walk import has_attributes as has_attributes
+from ._walk import has_slots as has_slots
 from ._walk import walk as walk
 from .layers._activations import GELU as GELU
 from .layers._activations import ReLU as ReLU

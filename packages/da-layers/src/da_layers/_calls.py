@@ -29,6 +29,17 @@ def path_of(part: Any) -> str:
     return next((path for path, found in walk(root) if found is part), "")
 
 
+def innermost() -> Any:
+    """The layer or loss whose own forward or backward runs now, not that of a part of it; None where none does.
+
+    Example:
+        >>> from da_layers import innermost
+        >>> innermost() is None
+        True
+    """
+    return running.stack[-1] if running.stack else None
+
+
 def label_of(part: Any) -> str:
     """Path and class, for messages: `layers.0 (Dense)`.
 
@@ -148,12 +159,17 @@ class Keeps:
         Raises:
             RuntimeError: there is none, because no training forward came before.
         """
-        if not self.__dict__.get("_kept"):
+        if not self.has_kept:
             raise RuntimeError(
                 f"{label_of(self)}: backward needs a forward(..., training=True) before it, one for each backward, "
                 f"in the same pass through the model. Received: backward with nothing kept"
             )
         return self._kept.pop()
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether `take` would find an entry."""
+        return bool(self.__dict__.get("_kept"))
 
     def forget(self) -> None:
         """Empties the stack."""

@@ -33,11 +33,12 @@ def children(owner: Any) -> Iterator[tuple[str, Any]]:
         for name, child in vars(owner).items():
             if name not in KEPT:
                 yield name, child
-    elif dataclasses.is_dataclass(owner) and not isinstance(owner, (type, Variable)):
-        # A dataclass with slots has no __dict__.
-        for field in dataclasses.fields(owner):
-            if hasattr(owner, field.name):
-                yield field.name, getattr(owner, field.name)
+    if has_slots(owner):
+        for base in reversed(type(owner).__mro__):
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name not in ("__dict__", "__weakref__") and hasattr(owner, name):
+                    yield name, getattr(owner, name)
 
 
 def has_attributes(owner: Any) -> bool:
@@ -49,7 +50,25 @@ def has_attributes(owner: Any) -> bool:
         >>> has_attributes(ReLU()), has_attributes(jax.numpy.ones(2))
         (True, False)
     """
-    if isinstance(owner, (type, Variable)) or not hasattr(owner, "__dict__"):
+    return hasattr(owner, "__dict__") and _is_ours(owner)
+
+
+def has_slots(owner: Any) -> bool:
+    """Whether the walk goes into the `__slots__` of `owner`.
+
+    Example:
+        >>> from da_layers import ReLU, has_slots
+        >>> class Pair:
+        ...     __slots__ = ("left", "right")
+        >>> has_slots(Pair()), has_slots(ReLU())
+        (True, False)
+    """
+    return any("__slots__" in vars(base) for base in type(owner).__mro__) and _is_ours(owner)
+
+
+def _is_ours(owner: Any) -> bool:
+    """Whether an object is the user's or the library's own, not one of JAX, NumPy or Python."""
+    if isinstance(owner, (type, Variable)):
         return False
     if isinstance(owner, SimpleNamespace) or dataclasses.is_dataclass(owner):
         return True

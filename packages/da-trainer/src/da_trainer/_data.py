@@ -39,10 +39,8 @@ def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
     Raises:
         ValueError: empty, of no float dtype, ragged, of different lengths, or (with `finite`) NaN or infinite.
     """
-    arrays = _on_device(name, X)
+    arrays = _on_device(name, X, floats=True)
     for where, array in _named(name, arrays):
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise ValueError(f"{where} must be of a float dtype. Received: {where}.dtype={array.dtype}")
         if finite:
             _require_finite(where, array)
     return Data((arrays,), _samples(name, arrays))
@@ -92,7 +90,7 @@ def check_key(key: Any) -> jax.Array:
     Raises:
         ValueError: it is none.
     """
-    array = jnp.asarray(key)
+    array = jnp.asarray(key) if isinstance(key, (jax.Array, np.ndarray)) else jnp.zeros(())
     typed = jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.ndim == 0
     if not typed and (array.dtype != jnp.uint32 or array.shape != jax.random.PRNGKey(0).shape):
         raise ValueError(f"key must be one key from jax.random.key or PRNGKey. Received: key={key!r}")
@@ -114,24 +112,33 @@ def check_count(name: str, value: Any, least: int) -> int:
     return count
 
 
-def _on_device(name: str, value: Any) -> Any:
-    if isinstance(value, (tuple, dict)):
-        return jax.tree.map(lambda leaf: _array(name, leaf), value, is_leaf=lambda leaf: isinstance(leaf, list))
-    return _array(name, value)
+def _on_device(name: str, value: Any, floats: bool = False) -> Any:
+    if not isinstance(value, (tuple, dict)):
+        return _array(name, value, floats)
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: _array(name + jax.tree_util.keystr(path), leaf, floats),
+        value,
+        is_leaf=lambda leaf: isinstance(leaf, list),
+    )
 
 
-def _array(name: str, value: Any) -> jax.Array:
+def _array(name: str, value: Any, floats: bool) -> jax.Array:
     if isinstance(value, jax.Array):
         array: Any = value
+    elif isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be an array without a mask. Received: {name}={type(value).__name__}")
     else:
         try:
             array = np.asarray(value)
         except ValueError as error:
             raise ValueError(f"{name} must be an array: rows of one length. Received: {error}") from None
-    if array.dtype == bool:
+    dtype = array.dtype
+    if dtype.kind == "b":
         array = array.astype(np.int32)
     if not jnp.issubdtype(array.dtype, jnp.number) or jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise ValueError(f"{name} must hold numbers. Received: {name}.dtype={array.dtype}")
+    if floats and not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"{name} must be of a float dtype. Received: {name}.dtype={dtype}")
     if array.ndim == 0:
         raise ValueError(f"{name} must have samples along its first axis. Received: {name}.shape=()")
     if array.shape[0] == 0:

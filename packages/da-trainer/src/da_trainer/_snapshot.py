@@ -1,6 +1,5 @@
 """What objects look like before a trace: to put it back afterwards, and to see what the trace changed."""
 
-import dataclasses
 import random
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from da_layers import Layer, Variable, children, has_attributes, walk
+from da_layers import Layer, Variable, children, has_attributes, has_slots, walk
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -85,7 +84,7 @@ class Snapshot:
             elif isinstance(owner, (list, deque)):
                 owner.clear()
                 owner.extend(contents)
-            elif hasattr(owner, "__dict__"):
+            elif not has_slots(owner):
                 vars(owner).clear()
                 vars(owner).update(contents)
             else:
@@ -124,10 +123,10 @@ def _contents(owner: Any) -> Any:
         return set(owner)
     if isinstance(owner, (list, deque)):
         return list(owner)
+    if has_slots(owner):
+        return dict(children(owner))
     if isinstance(owner, Variable) or has_attributes(owner):
         return dict(vars(owner))
-    if dataclasses.is_dataclass(owner) and not isinstance(owner, type):
-        return dict(children(owner))
     return None
 
 

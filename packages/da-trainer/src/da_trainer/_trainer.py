@@ -91,19 +91,12 @@ class Trainer:
         _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
         check_optimizer(optimizer)
         _require(
-            schedule is None or callable(getattr(schedule, "multiplier", None)),
-            "schedule must have multiplier(epoch)",
+            schedule is None or (callable(getattr(schedule, "multiplier", None)) and not isinstance(schedule, type)),
+            "schedule must be an object with multiplier(epoch)",
             schedule=schedule,
         )
-        _require(
-            _is_number(weight_decay), "weight_decay must be a finite number of 0 or more", weight_decay=weight_decay
-        )
         _require(decay in get_args(Decay), "decay must be 'l2' or 'decoupled'", decay=decay)
-        _require(
-            clip_norm is None or _is_number(clip_norm),
-            "clip_norm must be None or a finite number of 0 or more",
-            clip_norm=clip_norm,
-        )
+        _check_decay_and_clipping(weight_decay, clip_norm)
         _require(
             on_nonfinite in get_args(OnNonFinite), "on_nonfinite must be 'raise' or 'skip'", on_nonfinite=on_nonfinite
         )
@@ -203,7 +196,9 @@ class Trainer:
                 f"batch_size must be at most the {data.samples} samples where drop_last=True",
                 batch_size=batch_size,
             )
-        _require((X_val is None) == (y_val is None), "X_val and y_val must be given together", X_val=X_val, y_val=y_val)
+        _require(isinstance(shuffle, bool), "shuffle must be True or False", shuffle=shuffle)
+        given = {name: "None" if value is None else "given" for name, value in (("X_val", X_val), ("y_val", y_val))}
+        _require(len({*given.values()}) == 1, "X_val and y_val must be given together", **given)
         validation = None if X_val is None else check_pairs(X_val, y_val, finite, ("X_val", "y_val"))
         stopping = None
         if patience is not None:
@@ -312,14 +307,25 @@ class Trainer:
 
     def multiplier(self, epoch: float) -> float:
         """The schedule's eta_t at a fractional epoch."""
-        return 1.0 if self.schedule is None else float(self.schedule.multiplier(epoch))
+        if self.schedule is None:
+            return 1.0
+        eta = self.schedule.multiplier(epoch)
+        _require(_is_finite(eta), f"schedule.multiplier({epoch:.4g}) must be a finite number", multiplier=eta)
+        return float(eta)
 
     def learning_rate(self, epoch: float) -> float:
         """The learning rate at a fractional epoch: the optimiser's lr times the schedule's multiplier."""
-        return float(self.optimizer_prototype.lr) * self.multiplier(epoch)
+        lr = self.optimizer_prototype.lr
+        _require(_is_finite(lr), "optimizer.lr must be a finite number", lr=lr)
+        return float(lr) * self.multiplier(epoch)
 
     def rates(self, epoch: float) -> Rates:
-        """What a step at a fractional epoch takes as arguments."""
+        """What a step at a fractional epoch takes as arguments.
+
+        Raises:
+            ValueError: the learning rate, the schedule, weight_decay or clip_norm has been set to what is out of range.
+        """
+        _check_decay_and_clipping(self.weight_decay, self.clip_norm)
         return Rates(
             lr=scalar(self.learning_rate(epoch)),
             eta=scalar(self.multiplier(epoch)),
@@ -358,6 +364,20 @@ def _require(condition: bool, requirement: str, **received: Any) -> None:
         raise ValueError(f"{requirement}. Received: {came}")
 
 
+def _check_decay_and_clipping(weight_decay: Any, clip_norm: Any) -> None:
+    _require(_is_number(weight_decay), "weight_decay must be a finite number of 0 or more", weight_decay=weight_decay)
+    _require(
+        clip_norm is None or _is_number(clip_norm),
+        "clip_norm must be None or a finite number of 0 or more",
+        clip_norm=clip_norm,
+    )
+
+
 def _is_number(value: Any) -> bool:
+    return _is_finite(value) and value >= 0
+
+
+def _is_finite(value: Any) -> bool:
+    scalar = isinstance(value, (np.ndarray, jax.Array)) and value.ndim == 0
     number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
+    return (scalar or number) and math.isfinite(value)

@@ -32,14 +32,27 @@ class Sequential(Layer):
 
     def forward(self, x: Any, training: bool = False) -> Any:
         """Passes x through the layers in order."""
+        shapes = []
         for layer in self.layers:
+            shapes.append(getattr(x, "shape", None))
             x = layer.forward(x, training)
+        if training:
+            self.keep(shapes)
         return x
 
     def backward(self, g: Any) -> Any:
         """Passes the gradient through the layers in reverse order."""
-        for layer in reversed(self.layers):
+        # Where there was no forward, the last layer says so.
+        (shapes,) = self.take() if self.has_kept else ([None] * len(self.layers),)
+        for index in reversed(range(len(self.layers))):
+            layer = self.layers[index]
             g = layer.backward(g)
+            # What the first layer takes may have no gradient, as integers have none.
+            layer.require(
+                shapes[index] in (None, getattr(g, "shape", None)) or (g is None and index == 0),
+                f"backward must return the gradient of the input, of shape {shapes[index]}",
+                returned=getattr(g, "shape", type(g).__name__),
+            )
         return g
 
 

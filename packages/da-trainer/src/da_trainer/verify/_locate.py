@@ -1,6 +1,7 @@
 """Finds where inside a step the two executors part, and which of them is nearer to float64."""
 
 import copy
+from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -48,9 +49,15 @@ def locate(
     a = _at(loop_events, place) or loop_events[-1]
     b = _at(compiled_events, place) or compiled_events[-1]
     value = _first_differing(a, b)
-    operation, line = _operation(loop(place), compiled(place))
     ulps = largest_ulps(a.arrays[value], b.arrays[value]) if value in a.arrays and value in b.arrays else None
-    divergence = Divergence(number, a.path, a.kind, a.direction, value, operation, line, ulps)
+    divergence = Divergence(number, a.path, a.kind, a.direction, value, None, None, ulps)
+    operation = _operation(loop(place), compiled(place))
+    if operation is not None:
+        divergence = replace(divergence, operation=operation.name, line=operation.line)
+        if operation.caller not in (None, (a.path, a.kind)):
+            # It is the layer around this one that works on what this one takes.
+            path, kind = operation.caller
+            divergence = replace(divergence, path=path, kind=kind, value=f"what {a.path} takes", ulps=None)
     return divergence, judge(loop_parts, before, taken, step, place, value, a, b)
 
 
@@ -59,7 +66,7 @@ def unseen(number: int) -> tuple[Divergence, Referee]:
     return Divergence(number, "", "the whole step", "unknown", "", None, None, None), Referee(None, None, None, _UNSEEN)
 
 
-def _operation(loop: Recorder, compiled: Recorder) -> tuple[str | None, str | None]:
+def _operation(loop: Recorder, compiled: Recorder) -> Operation | None:
     """The first operation that gave something else, or that only one of the two ran and whose result counts."""
     a, b = loop.operations, compiled.operations
     a_calls, b_calls = ([(operation.name, operation.line) for operation in record] for record in (a, b))
@@ -73,19 +80,19 @@ def _operation(loop: Recorder, compiled: Recorder) -> tuple[str | None, str | No
         for first, second in zip(a[a_start:a_end], b[b_start:b_end], strict=True):
             if not bits_equal(first.arrays, second.arrays):
                 taken = [*_changed(first.operands, second.operands), *_changed(second.operands, first.operands)]
-                return _producer(lonely, taken) or (second.name, second.line)
-    return _producer(lonely, [array for operation, _ in lonely for array in operation.arrays.values()]) or (None, None)
+                return _producer(lonely, taken) or second
+    return _producer(lonely, [array for operation, _ in lonely for array in operation.arrays.values()])
 
 
 def _changed(arrays: Arrays, others: Arrays) -> list[Any]:
     return [array for name, array in arrays.items() if name not in others or not bits_equal(array, others[name])]
 
 
-def _producer(lonely: list[tuple[Operation, str]], taken: list[Any]) -> tuple[str, str] | None:
+def _producer(lonely: list[tuple[Operation, str]], taken: list[Any]) -> Operation | None:
     """The last operation of one executor alone that gave one of the arrays `taken`."""
     for operation, ran in reversed(lonely):
         if any(bits_equal(given, array) for given in operation.arrays.values() for array in taken):
-            return f"{operation.name}, which only {ran} runs,", operation.line
+            return replace(operation, name=f"{operation.name}, which only {ran} runs,")
     return None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from da_layers import Param, Variable, observe, walk
+from da_layers import Param, Variable, innermost, observe, walk
 
 from .._fence import fence, recording
 from .._frames import MACHINERY, package_of
@@ -41,9 +41,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation, the line of source that called it, and the arrays that it took and gave."""
+    """An operation, what called it and at which line of source, and the arrays that it took and gave.
+
+    Attributes:
+        caller: path and class of the layer or loss whose own code called it; None where none was running.
+    """
 
     name: str
+    caller: tuple[str, str] | None
     line: str
     operands: Arrays
     arrays: Arrays
@@ -68,9 +73,7 @@ class Recorder:
         arrays = _named({"output": output}) | {str(variable.name): variable.value for variable in held}
         if direction == "backward":
             arrays |= {f"gradient of {param.name}": param.grad for param in held if isinstance(param, Param)}
-        self.events.append(
-            Event(self.paths.get(id(part), "a layer made in the step"), type(part).__name__, direction, arrays)
-        )
+        self.events.append(Event(self._path(part), type(part).__name__, direction, arrays))
 
     def phase(self, phase: str, path: str, values: Any) -> None:
         """Takes in the end of a phase of the step; the prediction is a layer's output, and known already."""
@@ -80,7 +83,12 @@ class Recorder:
     def operation(self, name: str, operands: Any, results: Any) -> None:
         """Takes in an operation."""
         if len(self.events) == self.inside:
-            self.operations.append(Operation(name, _calling_line(), _named(operands), _named(results)))
+            part = innermost()
+            caller = None if part is None else (self._path(part), type(part).__name__)
+            self.operations.append(Operation(name, caller, _calling_line(), _named(operands), _named(results)))
+
+    def _path(self, part: Any) -> str:
+        return self.paths.get(id(part), "a layer made in the step")
 
 
 # Runs a step on the objects: (parts, arrays that the step takes, watch).
