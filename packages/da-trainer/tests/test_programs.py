@@ -519,32 +519,37 @@ def change_rank(trainer):
     trainer.fit(X, X, 1, 8)
 
 
+def change_samples(trainer):
+    trainer.fit(LONG[:19, :5], LONG[:19, :5], 1, 8)
+
+
 def change_batch_size(trainer):
-    trainer.fit(LONG[:, :5], LONG[:, :5], 1, 12)
+    trainer.fit(LONG[:20, :5], LONG[:20, :5], 1, 12)
 
 
 def change_dtype(trainer):
-    trainer.fit(LONG[:, :5].astype(jnp.bfloat16), LONG[:, :5], 1, 8)
+    trainer.fit(LONG[:20, :5].astype(jnp.bfloat16), LONG[:20, :5], 1, 8)
 
 
 def change_attribute(trainer):
     trainer.model.layers[1].rate = 0.5
-    trainer.fit(LONG[:, :5], LONG[:, :5], 1, 8)
+    trainer.fit(LONG[:20, :5], LONG[:20, :5], 1, 8)
 
 
 def freeze(trainer):
     trainer.model.layers[0].weight.trainable = False
-    trainer.fit(LONG[:, :5], LONG[:, :5], 1, 8)
+    trainer.fit(LONG[:20, :5], LONG[:20, :5], 1, 8)
 
 
 def change_setting(trainer):
     trainer.weight_decay = 0.1
-    trainer.fit(LONG[:, :5], LONG[:, :5], 1, 8)
+    trainer.fit(LONG[:20, :5], LONG[:20, :5], 1, 8)
 
 
 CAUSES = {
     change_shape: "X.shape[1]=6, which was 5; y.shape[1]=6, which was 5",
     change_rank: "X.shape=(8, 4), which was (8, 5, 4)",
+    change_samples: "data.shape[0]=19, which was 20",
     change_batch_size: "X.shape[0]=12, which was 8",
     change_dtype: "X.dtype=bfloat16, which was float32",
     change_attribute: "another layers.1.rate",

@@ -161,26 +161,30 @@ def test_validation_breaks_off(breaking, action, kind):
 
 
 @pytest.mark.parametrize("on_nonfinite", ["raise", "skip"])
-def test_ctrl_c_between_a_step_and_its_result_loses_no_good_step(on_nonfinite, monkeypatch):
-    """The memory of the state has gone into the step whose result never arrived."""
-    trainer = Trainer(make_model(), MSE(), Adam(0.01), compile=True, on_nonfinite=on_nonfinite)
+@pytest.mark.parametrize(("steps_per_call", "call", "steps"), [(1, 6, 5), (3, 2, 3), ("auto", 2, 1)])
+def test_ctrl_c_between_a_call_and_its_result_loses_no_good_step(
+    on_nonfinite, steps_per_call, call, steps, monkeypatch
+):
+    """The memory of the state has gone into the call whose result never arrived."""
+    options = {"on_nonfinite": on_nonfinite, "steps_per_call": steps_per_call}
+    trainer = Trainer(make_model(), MSE(), Adam(0.01), compile=True, **options)
     get, calls = trainer.executor.programs.get, []
 
     def interrupted(*args, **kwargs):
         program = get(*args, **kwargs)
 
-        def call(*args):
+        def run(*args):
             calls.append(program(*args))
-            if len(calls) == 6:
+            if len(calls) == call:
                 interrupt()
             return calls[-1]
 
-        return call
+        return run
 
     monkeypatch.setattr(trainer.executor.programs, "get", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trainer.fit(X, X, 1, 3, shuffle=False)
-    assert_sound(trainer, steps=5)
+    assert_sound(trainer, steps)
 
 
 def test_epoch_callback_that_raises_leaves_the_epoch(breaking):

@@ -1,13 +1,13 @@
 """The da-bench command."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from da_trainer import Trainer
+from tqdm.auto import tqdm
 
 from ._claims import claims
 from ._compiled_step import COLUMNS, compiled_step
@@ -133,8 +133,8 @@ def report(files: tuple[Path, ...], picture: Path | None) -> None:
 @click.option("--output", type=FILE, help="JSON file to write.")
 def exhaustive_command(count: int, seed: int, output: Path | None) -> None:
     """Draws COUNT small trainings and compares the two executors on each; exits with 1 where one differs."""
-    with click.progressbar(length=count, label="trainings", file=sys.stderr) as bar:
-        found = exhaustive(count, seed, lambda: bar.update(1))
+    with tqdm(total=count, unit="training") as bar:
+        found = exhaustive(count, seed, bar.update)
     click.echo(f"{count} drawn trainings, seeds {seed} to {seed + count - 1}: {found['differ']} differ")
     for differing in found["differing"]:
         click.echo(f"  {differing['training']}\n    {differing['found']}")

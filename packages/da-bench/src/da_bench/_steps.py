@@ -27,7 +27,7 @@ def wait(trainer: Trainer) -> None:
 
 
 class StepRunner:
-    """Calls a trainer's executor on one batch as `fit` calls it: `load`, a `step` for each batch, `store`.
+    """Calls a trainer's executor on one batch as `fit` calls it: `load`, a `run` for each step, `store`.
 
     It trains for one step to learn what `fit` hands to the executor; that step compiles.
 
@@ -61,7 +61,7 @@ class StepRunner:
 
     def step(self) -> None:
         """One step; returns when its loss, and where the objects hold them the parameters, are ready."""
-        jax.block_until_ready(self._executor.step(*self._args))
+        jax.block_until_ready(self._executor.run(*self._args))
         wait(self._trainer)
 
     def store(self) -> None:
@@ -72,22 +72,22 @@ class StepRunner:
         """An epoch of `steps` steps; returns their number when the parameters are ready."""
         self.load()
         for _ in range(steps):
-            self._executor.step(*self._args)
+            self._executor.run(*self._args)
         self.store()
         wait(self._trainer)
         return steps
 
 
 class _Recorder:
-    """An executor that remembers what `step` was called with."""
+    """An executor that remembers what `run` was called with."""
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
         self.args: Any = ()
 
-    def step(self, *args: Any) -> Any:
+    def run(self, *args: Any) -> Any:
         self.args = args
-        return self._executor.step(*args)
+        return self._executor.run(*args)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)

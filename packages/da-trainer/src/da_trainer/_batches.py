@@ -10,8 +10,8 @@ from da_layers import Loss
 from jax import lax
 
 from ._data import Data
-from ._forms import form_of
 from ._step import Watch
+from ._values import index_scalar
 
 
 class Batches:
@@ -25,25 +25,36 @@ class Batches:
 
     Attributes:
         sizes: number of samples in each batch.
-        form: a number for the data's shapes and dtypes.
+        full: number of batches that are not short.
+        batch_size: samples in a batch that is not short.
+        samples: samples of the data.
+        source: (arrays, order), of which `gather` makes a batch.
     """
 
     def __init__(self, data: Data, batch_size: int, order: jax.Array | None = None, drop_last: bool = False) -> None:
-        self._data, self._order = data, order
+        self._data = data
+        self.batch_size, self.samples, self.source = batch_size, data.samples, (data.arrays, order)
         end = data.samples - data.samples % batch_size if drop_last else data.samples
         self._starts = range(0, end, batch_size)
         self.sizes = [min(batch_size, data.samples - start) for start in self._starts]
-        self.form = form_of(jax.tree.map(lambda array: array[:0], data.arrays))
+        self.full = sum(size == batch_size for size in self.sizes)
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         """The arrays of batch `index`."""
-        return _gather(self._data.arrays, self._order, np.int32(self._starts[index]), size=self.sizes[index])
+        return _gather(*self.source, index_scalar(self._starts[index]), size=self.sizes[index])
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return (self[index] for index in range(len(self)))
+
+    def shapes(self, size: int) -> tuple[Any, ...]:
+        """The arrays of a batch of `size` samples, without their numbers."""
+        return jax.tree.map(
+            lambda array: jax.ShapeDtypeStruct((size, *array.shape[1:]), array.dtype, sharding=array.sharding),
+            self._data.arrays,
+        )
 
     def check_labels(self, loss: Loss, prediction: Any) -> None:
         """Raises a ValueError where the integer targets do not fit the model's prediction."""
@@ -68,7 +79,7 @@ class Batches:
 
 def shuffled(key: jax.Array, epoch: int, samples: int) -> jax.Array:
     """The order of an epoch's samples; depends on the key, the epoch's number and the count of samples alone."""
-    return _permutation(key, np.uint32(epoch), samples=samples)
+    return _permutation(key, jax.device_put(np.uint32(epoch)), samples=samples)
 
 
 @partial(jax.jit, static_argnames="samples")
@@ -76,9 +87,12 @@ def _permutation(key: jax.Array, epoch: jax.Array, *, samples: int) -> jax.Array
     return jax.random.permutation(jax.random.fold_in(key, epoch), samples)
 
 
-@partial(jax.jit, static_argnames="size")
-def _gather(arrays: Any, order: jax.Array | None, start: jax.Array, *, size: int) -> Any:
+def gather(arrays: Any, order: jax.Array | None, start: jax.Array, size: int) -> Any:
+    """The batch of `size` samples from place `start` of the order on; exact, as nothing is computed."""
     if order is None:
         return jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, start, size), arrays)
     rows = lax.dynamic_slice_in_dim(order, start, size)
     return jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), arrays)
+
+
+_gather = jax.jit(gather, static_argnames="size")

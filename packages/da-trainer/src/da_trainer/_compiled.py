@@ -1,108 +1,170 @@
 """The compiled executor: the whole step in one compiled call, on arrays instead of objects."""
 
-from collections.abc import Callable, Hashable
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from ._batches import Batches
 from ._forms import form_of
+from ._many_steps import many_steps, one_step
 from ._nonfinite import NonFiniteStep
-from ._programs import Programs
-from ._step import Decay, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
-from ._values import Parts, Values, read_hyperparameters, read_values, write_values
+from ._pace import Pace
+from ._programs import Job, LoopedConvolution, Programs
+from ._rates import EpochRates
+from ._step import Options, Outcome, Watch, evaluation_step, prediction_step, train_step
+from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
+
+# Calls that may wait for the device: enough to keep it busy, few enough for Ctrl-C.
+_IN_FLIGHT = 8
 
 
 @dataclass(frozen=True)
 class _Done:
-    """A step since `load`: enough to run it again."""
+    """Steps of one call since `load`: enough to run them again."""
 
     batches: Batches
-    index: int
-    rates: Rates
-    decay: Decay
-    skip_nonfinite: bool
-    finite: jax.Array
+    steps: range
+    rates: EpochRates
+    options: Options
+    outcome: Outcome
+
+    def read(self, outcome: Outcome) -> Outcome:
+        """`outcome`, read from the device, of these steps alone."""
+        places = [0] if outcome.loss.ndim == 0 else list(self.steps)
+        return Outcome(*(np.atleast_1d(array)[places] for array in outcome))
 
 
 class Compiled:
     """Runs steps on arrays; the objects get the values when `store` is called.
 
-    Between `load` and `store` the state lives here, and each step reuses its memory. The objects keep what `load`
+    Between `load` and `store` the state lives here, and each call reuses its memory. The objects keep what `load`
     read, so they hold good arrays at every moment.
 
     Args:
         exact: keep eager's rounding; False leaves XLA free.
-        may_recompile: whether training may need a second program.
+        may_recompile: whether training may need a further program.
+        steps_per_call: steps that one call takes, None to choose so that a call takes a quarter of a second. A short
+            last batch has a call of its own, and on a CPU each step of a model with convolutions: in a loop XLA runs
+            those there by another, slower kernel with other bits.
     """
 
-    def __init__(self, exact: bool, may_recompile: bool = True) -> None:
+    def __init__(self, exact: bool, may_recompile: bool = True, steps_per_call: int | None = None) -> None:
         self.exact, self.may_recompile = exact, may_recompile
         self.programs = Programs(exact)
+        self.pace = Pace(steps_per_call)
         self._predictions: dict[Hashable, Any] = {}
+        self._step_by_step: set[Hashable] = set()
         self._state: Values | None = None
         self._form = -1
         self._done: list[_Done] = []
+        self._in_flight: deque[jax.Array] = deque()
 
-    def __reduce__(self) -> tuple[type, tuple[bool, bool]]:
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """A copy or pickle starts without programs, which can be neither; the state is in the objects."""
-        return Compiled, (self.exact, self.may_recompile)
+        return Compiled, (self.exact, self.may_recompile, self.pace.fixed)
+
+    def look_again(self) -> None:
+        """Compares the objects' attributes with those that the programs were traced with, before their next use."""
+        self.programs.look_again()
 
     def load(self, parts: Parts) -> None:
         """Takes the values from the objects, as copies: steps reuse their memory."""
-        self._state = jax.tree.map(lambda array: array.copy(), read_values(parts))
-        self._form = form_of(self._state)
+        values = read_values(parts)
+        self._state = _copied(values)
+        self._form = form_of(values)
         self._done = []
-        self.programs.look_again()
 
-    def step(
-        self, parts: Parts, batches: Batches, index: int, rates: Rates, decay: Decay, skip_nonfinite: bool
-    ) -> Outcome:
-        """One training step on batch `index`; whether it was finite is looked at in `store`."""
+    def calls(self, batches: Batches, one_by_one: bool) -> Iterator[range]:
+        """The steps of an epoch, as many in each call as the last calls suggest."""
+        start, full = 0, batches.full
+        while start < full:
+            stop = start + 1 if one_by_one else min(start + self.pace.steps, full)
+            yield range(start, stop)
+            start = stop
+        if full < len(batches):
+            yield range(full, len(batches))
+
+    def run(self, parts: Parts, batches: Batches, steps: range, rates: EpochRates, options: Options) -> Outcome:
+        """Training steps, all with batches of one size; whether they were finite is looked at in `store`."""
         if self._state is None:
             self.load(parts)
-        options = (decay, skip_nonfinite, rates.weight_decay is None, rates.clip_norm is None)
-        key = ("training", self._form, batches.form, batches.sizes[index], options)
-
-        def body(watch: Watch, rates: Rates, batch: Any) -> Outcome:
-            return train_step(parts, batch, rates, decay, skip_nonfinite, watch)
-
-        args = (self._state, read_hyperparameters(parts.optimizer), rates, batches[index])
-        # A short last batch may always have a program of its own.
-        free = self.may_recompile or batches.sizes[index] < batches.sizes[0]
-        refuse_at = "" if free else f"step {index + 1} of an epoch"
-        program = self._program(key, parts, batches, body, args, training=True, refuse_at=refuse_at)
-        self._state, outcome = program(*args)
-        self._done.append(_Done(batches, index, rates, decay, skip_nonfinite, outcome.finite))
+        start = time.perf_counter()
+        args = (self._state, read_hyperparameters(parts.optimizer), rates.stacked(), batches.source)
+        sizes = form_of(batches.source), len(batches), batches.sizes[steps.start], batches.batch_size
+        key = ("training", self._form, *sizes, options, rates.weight_decay == 0, rates.clip_norm is None)
+        # One step needs no loop; nor does a short last batch.
+        single = batches.full == 1 or steps.start >= batches.full or key in self._step_by_step or self.pace.fixed == 1
+        if not single:
+            try:
+                program = self._training(key, parts, batches, steps, (*args, _span(steps)), options, single=False)
+            except LoopedConvolution:
+                self._step_by_step.add(key)
+                single = True
+        if single:
+            program = self._training(key, parts, batches, steps, (*args, _span(steps)), options, single=True)
+        for span in [range(i, i + 1) for i in steps] if single else [steps]:
+            self._state, outcome = program(self._state, *args[1:], _span(span))
+            self._done.append(_Done(batches, span, rates, options, outcome))
+            self._in_flight.append(outcome.loss)
+            if single and len(self._in_flight) > _IN_FLIGHT:
+                self._in_flight.popleft().block_until_ready()
+        if not single:
+            outcome.loss.block_until_ready()
+            self._in_flight.clear()
+        self.pace.took(len(steps), time.perf_counter() - start)
         return outcome
 
-    def store(self, parts: Parts) -> None:
+    def store(self, parts: Parts) -> Outcome:
         """Writes the values into the objects.
+
+        Returns:
+            The outcomes since `load`, as NumPy arrays.
 
         Raises:
             NonFiniteStep: a step since `load` had a loss or gradient that is not finite; the objects have the values
                 from before the first such step.
         """
         # Waits; where that is interrupted, the state is still here to be stored.
-        finite = jax.device_get([step.skip_nonfinite or step.finite for step in self._done])
+        outcomes = jax.device_get([done.outcome for done in self._done])
         state, done, self._state, self._done = self._state, self._done, None, []
-        good = done[: finite.index(False)] if not all(finite) else done
+        self._in_flight.clear()
+        read = [call.read(outcome) for call, outcome in zip(done, outcomes, strict=True)]
+        bad = next(
+            (
+                number
+                for number, call in enumerate(done)
+                if not (call.options.skip_nonfinite or read[number].finite.all())
+            ),
+            None,
+        )
         # What is deleted was given to a step that was interrupted before it gave back the new state.
         lost = any(leaf.is_deleted() for leaf in jax.tree.leaves(state))
-        if lost or len(good) < len(done):
-            self._run_again(parts, good)
+        if bad is not None:
+            self._stop_before(parts, done[:bad], done[bad], int(np.argmin(read[bad].finite)))
+        elif lost:
+            self._run_again(parts, done)
         elif state is not None:
             write_values(parts, state)
-        if len(good) < len(done):
-            bad = done[len(good)]
-            raise NonFiniteStep(bad.batches[bad.index], bad.index, bad.rates)
+        losses, finite = zip(*read, strict=True) if read else ((np.zeros(0),), (np.zeros(0, bool),))
+        return Outcome(np.concatenate(losses), np.concatenate(finite))
 
-    def _run_again(self, parts: Parts, steps: list[_Done]) -> None:
+    def _stop_before(self, parts: Parts, good: list[_Done], bad: _Done, place: int) -> None:
+        if place:
+            good = [*good, _Done(bad.batches, bad.steps[:place], bad.rates, bad.options, bad.outcome)]
+        self._run_again(parts, good)
+        index = bad.steps[place]
+        raise NonFiniteStep(bad.batches[index], index, bad.rates.at(index))
+
+    def _run_again(self, parts: Parts, calls: list[_Done]) -> None:
         # The objects still hold what `load` read, and the same steps give the same bits.
-        for step in steps:
-            self.step(parts, step.batches, step.index, step.rates, step.decay, step.skip_nonfinite)
+        for call in calls:
+            self.run(parts, call.batches, call.steps, call.rates, call.options)
         self.store(parts)
 
     def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
@@ -119,36 +181,66 @@ class Compiled:
         form = form_of(values)
         outputs = []
         for index, size in enumerate(batches.sizes):
-            key = (kind, form, batches.form, size)
+            batch = batches[index]
 
             def body(watch: Watch, batch: Any) -> Any:
                 return step(parts, batch, watch)
 
-            args = (values, read_hyperparameters(parts.optimizer), batches[index])
-            changed, output = self._program(key, parts, batches, body, args, training=False)(*args)
+            args = (values, read_hyperparameters(parts.optimizer), batch)
+            job = Job((kind, form, form_of(batch), size), args, batch=batch)
+            changed, output = self._program(job, parts, batches, body)(*args)
             values.variables.update(changed.variables)
             outputs.append(output)
         write_values(parts, values)
         return outputs
 
-    def _program(
+    def _training(
         self,
         key: tuple[Hashable, ...],
         parts: Parts,
         batches: Batches,
-        body: Callable[..., Any],
+        steps: range,
         args: tuple[Any, ...],
-        training: bool,
-        refuse_at: str = "",
+        options: Options,
+        single: bool,
     ) -> Callable[..., Any]:
+        size = batches.sizes[steps.start]
+
+        def body(watch: Watch, rates: Any, batch: Any) -> Outcome:
+            return train_step(parts, batch, rates, options, watch)
+
+        job = Job(
+            (*key, single),
+            args,
+            batch=batches.shapes(size),
+            samples=batches.samples,
+            around=one_step(batches.batch_size, size) if single else many_steps(batches.batch_size),
+            looped=not single,
+            # A short last batch may always have a program of its own.
+            refuse_at=""
+            if self.may_recompile or steps.start >= batches.full
+            else f"step {steps.start + 1} of an epoch",
+        )
+        return self._program(job, parts, batches, body)
+
+    def _program(self, job: Job, parts: Parts, batches: Batches, body: Callable[..., Any]) -> Callable[..., Any]:
         """The program for `body`, with the labels checked against the prediction, whose shape a trace tells."""
-        key = (*key, *args[1])
+        key = (*job.key, *job.args[1])
 
         def watch(phase: str, _: str, values: Any) -> None:
             if phase == "prediction":
                 batches.check_labels(parts.loss, values)
                 self._predictions[key] = jax.tree.map(jax.typeof, values)
 
-        program = self.programs.get(key, parts, partial(body, watch), args, training, refuse_at)
+        program = self.programs.get(job.keyed(key), parts, partial(body, watch))
         batches.check_labels(parts.loss, self._predictions[key])
         return program
+
+
+def _span(steps: range) -> tuple[jax.Array, jax.Array]:
+    return index_scalar(steps.start), index_scalar(steps.stop)
+
+
+@jax.jit
+def _copied(values: Values) -> Values:
+    return jax.tree.map(jax.numpy.copy, values)

@@ -72,6 +72,17 @@ def digest(lowered: Any) -> bytes:
     return hashed.digest()
 
 
+def contains(traced: Any, primitive: str) -> bool:
+    """Whether a traced program calls the primitive of that name, in whatever part of it."""
+    pending = [traced.jaxpr.jaxpr]
+    while pending:
+        for equation in pending.pop().eqns:
+            if equation.primitive.name == primitive:
+                return True
+            pending += core.jaxprs_in_params(equation.params)
+    return False
+
+
 def has_callbacks(lowered: Any) -> bool:
     """Whether a lowered program calls Python functions."""
     return bool(lowered._lowering.compile_args["host_callbacks"])

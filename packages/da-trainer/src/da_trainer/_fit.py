@@ -9,12 +9,15 @@ import numpy as np
 
 from ._batches import Batches, shuffled
 from ._callbacks import Callback, wants_steps
+from ._compiled import Compiled
 from ._data import Data, naming_shapes
 from ._early_stopping import EarlyStopping
+from ._forms import form_of
+from ._loop import Loop
 from ._nonfinite import NonFiniteStep, nonfinite_error
 from ._progress import Progress
 from ._step import Outcome
-from ._values import read_values, write_values
+from ._values import Parts, read_values, write_values
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -43,6 +46,7 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
     if plan.validation is not None:
         _try_validation(trainer, plan, plan.validation)
     progress = Progress(steps * plan.epochs, plan.progress)
+    trainer.executor.look_again()
     try:
         while trainer.epoch_ < last:
             _epoch(trainer, plan, progress)
@@ -51,6 +55,8 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
             progress.epoch(trainer.epoch_, last, losses)
             for callback in plan.callbacks:
                 callback.on_epoch_end(trainer, trainer.epoch_)
+            if plan.callbacks:
+                trainer.executor.look_again()
             if stop:
                 break
     finally:
@@ -61,40 +67,36 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
 
 
 def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
-    epoch, parts = trainer.epoch_, trainer.parts()
+    epoch, parts, executor = trainer.epoch_, trainer.parts(), trainer.executor
     order = shuffled(plan.key, epoch, plan.data.samples) if plan.shuffle else None
     batches = Batches(plan.data, plan.batch_size, order, plan.drop_last)
     watchers = [callback for callback in plan.callbacks if wants_steps(callback)]
+    rates = trainer.rates(epoch, len(batches))
+    record = {"lr": rates.lr[0]}
     outcomes: list[Outcome] = []
-    first_lr = trainer.learning_rate(epoch)
-    trainer.executor.load(parts)
+    executor.load(parts)
     try:
         try:
-            for index in range(len(batches)):
-                rates = trainer.rates(epoch + index / len(batches))
+            for steps in executor.calls(batches, bool(watchers)):
+                if watchers and steps.start:
+                    rates = trainer.rates(epoch, len(batches), steps.start)
                 with naming_shapes(plan.data):
-                    outcome = trainer.executor.step(
-                        parts, batches, index, rates, trainer.decay, trainer.skips_nonfinite
-                    )
-                outcomes.append(outcome)
-                progress.step()
+                    executor.run(parts, batches, steps, rates, trainer.options)
+                progress.step(len(steps))
                 if watchers:
-                    trainer.executor.store(parts)
+                    outcomes.append(executor.store(parts))
                     for callback in watchers:
-                        callback.on_step_end(trainer, epoch + 1, index + 1, float(outcome.loss))
+                        callback.on_step_end(trainer, epoch + 1, steps.stop, float(outcomes[-1].loss[0]))
                     # Found anew, as a callback may have changed the model.
                     parts = trainer.parts()
-                    trainer.executor.load(parts)
+                    executor.look_again()
+                    executor.load(parts)
         finally:
-            try:
-                trainer.executor.store(parts)
-            except KeyboardInterrupt:
-                trainer.executor.store(parts)
-                raise
+            outcomes.append(_stored(executor, parts))
     except NonFiniteStep as bad:
-        raise nonfinite_error(parts, bad, epoch + 1, trainer.decay) from None
-    losses, finite = (np.array(column) for column in zip(*jax.device_get(outcomes), strict=True))
-    record = {"train_loss": batches.mean_over_samples(losses, finite), "lr": first_lr}
+        raise nonfinite_error(parts, bad, epoch + 1, trainer.options) from None
+    losses, finite = (np.concatenate(arrays) for arrays in zip(*outcomes, strict=True))
+    record["train_loss"] = batches.mean_over_samples(losses, finite)
     if plan.validation is not None:
         record["val_loss"] = _validate(trainer, plan, plan.validation)
     # All at once: an exception in the validation leaves no half of an entry.
@@ -102,6 +104,14 @@ def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
         trainer.history_[name].append(value)
     trainer.skipped_steps_ += int((~finite).sum())
     trainer.epoch_ += 1
+
+
+def _stored(executor: Loop | Compiled, parts: Parts) -> Outcome:
+    try:
+        return executor.store(parts)
+    except KeyboardInterrupt:
+        executor.store(parts)
+        raise
 
 
 def _validate(trainer: "Trainer", plan: Plan, data: Data) -> float:
@@ -113,7 +123,11 @@ def _try_validation(trainer: "Trainer", plan: Plan, data: Data) -> None:
     """Evaluates one batch where the validation data are unlike the training data: what is wrong shows before a step."""
     lowest, highest = data.labels or (0, 0)
     least, most = plan.data.labels or (lowest, highest)
-    if Batches(data, 1).form == Batches(plan.data, 1).form and least <= lowest and highest <= most:
+    if (
+        form_of(Batches(data, 1).shapes(1)) == form_of(Batches(plan.data, 1).shapes(1))
+        and least <= lowest
+        and highest <= most
+    ):
         return
     parts = trainer.parts()
     before = read_values(parts, slots=False)

@@ -1,43 +1,63 @@
 """The loop: the step body, eagerly, one operation after another. Print and break wherever you like."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from ._batches import Batches
 from ._nonfinite import NonFiniteStep
-from ._step import Decay, Outcome, Rates, evaluation_step, prediction_step, train_step
+from ._rates import EpochRates
+from ._step import Options, Outcome, evaluation_step, prediction_step, train_step
 from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
 
 
 class Loop:
     """Runs steps on the objects themselves; they always hold the values of the last good step."""
 
-    def load(self, parts: Parts) -> None:
-        """Nothing to do: the values are in the objects."""
+    def __init__(self) -> None:
+        self._outcomes: list[Outcome] = []
 
-    def step(
-        self, parts: Parts, batches: Batches, index: int, rates: Rates, decay: Decay, skip_nonfinite: bool
-    ) -> Outcome:
-        """One training step on batch `index`.
+    def look_again(self) -> None:
+        """Nothing to do: each step reads the objects as they are."""
+
+    def load(self, parts: Parts) -> None:
+        """Starts to collect outcomes; the values are in the objects."""
+        self._outcomes = []
+
+    def calls(self, batches: Batches, one_by_one: bool) -> Iterator[range]:
+        """The steps of an epoch, each in a call of its own."""
+        return (range(index, index + 1) for index in range(len(batches)))
+
+    def run(self, parts: Parts, batches: Batches, steps: range, rates: EpochRates, options: Options) -> Outcome:
+        """Training steps, one for each index.
 
         Raises:
-            NonFiniteStep: the loss or a gradient is not finite and `skip_nonfinite` is False.
+            NonFiniteStep: a loss or gradient is not finite and `options` do not skip it.
         """
+        for index in steps:
+            self._outcomes.append(self._step(parts, batches, index, rates, options))
+        return self._outcomes[-1]
+
+    def _step(self, parts: Parts, batches: Batches, index: int, rates: EpochRates, options: Options) -> Outcome:
         before = read_values(parts)
         batch = batches[index]
         try:
             with hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
-                outcome = train_step(parts, batch, rates, decay, skip_nonfinite, batches.watch(parts.loss))
-            if not skip_nonfinite and not outcome.finite:
-                raise NonFiniteStep(batch, index, rates)
+                outcome = train_step(parts, batch, rates.at(index), options, batches.watch(parts.loss))
+            if not options.skip_nonfinite and not jax.device_get(outcome.finite):
+                raise NonFiniteStep(batch, index, rates.at(index))
         except BaseException:
             write_values(parts, before)
             raise
         return outcome
 
-    def store(self, parts: Parts) -> None:
-        """Nothing to do: the values are in the objects."""
+    def store(self, parts: Parts) -> Outcome:
+        """The outcomes since `load`, as NumPy arrays; the values are in the objects."""
+        losses, finite = zip(*jax.device_get(self._outcomes), strict=True) if self._outcomes else ((), ())
+        self._outcomes = []
+        return Outcome(np.array(losses), np.array(finite, bool))
 
     def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
         """The loss on each batch (x, y)."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from da_layers import label_of, observe
 
-from ._step import Decay, Rates, train_step, unwatched
+from ._step import Options, Rates, train_step, unwatched
 from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
 
 
@@ -22,16 +22,17 @@ class _Found(Exception):  # noqa: N818 - leaves the step as soon as the layer is
     pass
 
 
-def nonfinite_error(parts: Parts, bad: NonFiniteStep, epoch: int, decay: Decay) -> FloatingPointError:
+def nonfinite_error(parts: Parts, bad: NonFiniteStep, epoch: int, options: Options) -> FloatingPointError:
     """What the user is told: epoch and step, counted from 1, and the first layer whose output is not finite."""
+    where = _first_nonfinite(parts, bad.batch, bad.rates, options)
     return FloatingPointError(
         f"The loss and every gradient must be finite. Received: NaN or infinity in epoch {epoch}, step "
-        f"{bad.index + 1}, first in {_first_nonfinite(parts, bad.batch, bad.rates, decay)}. The model holds the values "
-        f"from before that step; on_nonfinite='skip' would leave such steps out."
+        f"{bad.index + 1}, first in {where}. The model holds the values from before that step; "
+        f"on_nonfinite='skip' would leave such steps out."
     )
 
 
-def _first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> str:
+def _first_nonfinite(parts: Parts, batch: Any, rates: Rates, options: Options) -> str:
     """Runs the step again in the loop, and names the first layer and direction whose output is not finite."""
 
     def stop_at(part: Any, direction: str, output: Any) -> None:
@@ -42,7 +43,7 @@ def _first_nonfinite(parts: Parts, batch: Any, rates: Rates, decay: Decay) -> st
     before = read_values(parts)
     try:
         with observe(stop_at), hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
-            train_step(parts, batch, rates, decay, skip_nonfinite=False, watch=unwatched)
+            train_step(parts, batch, rates, options, unwatched)
     except _Found as found:
         return str(found.args[0])
     finally:

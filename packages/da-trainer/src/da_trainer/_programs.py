@@ -4,14 +4,14 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import jax
 
 from ._compile_error import TRACING_ERRORS, compile_error
-from ._fence import digest, fence, has_callbacks
+from ._fence import contains, digest, fence, has_callbacks
 from ._hidden_state import reject_hidden_state
 from ._recompile import FIRST_USE, ArgumentForms, argument_forms, recompile_cause
 from ._snapshot import Snapshot
@@ -26,6 +26,42 @@ _executables: OrderedDict[Any, Any] = OrderedDict()
 
 
 Key = tuple[Hashable, ...]
+
+
+class LoopedConvolution(Exception):  # noqa: N818 - tells the executor to take step by step
+    """A loop over steps that has a convolution in it, on a CPU: there XLA runs it by another kernel."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a program is to do.
+
+    Attributes:
+        key: stands for all that is static; its first entry says which body.
+        args: the values that the objects hold, the optimiser's hyper-parameters, and more arrays.
+        batch: the arrays of a batch, or their shapes.
+        samples: samples of the data that the program holds; 0 where it takes a batch.
+        around: gets the step, which takes (values, hyper-parameters, what the body takes), and `args`.
+        looped: `around` is a loop over steps.
+        refuse_at: says which step this is, where it may not need a further program of its kind.
+    """
+
+    key: Key
+    args: tuple[Any, ...]
+    batch: tuple[Any, ...]
+    samples: int = 0
+    around: Callable[..., Any] = lambda step, *args: step(*args)
+    looped: bool = False
+    refuse_at: str = ""
+
+    @property
+    def training(self) -> bool:
+        """Whether the values hold slots, and their memory is given to the results."""
+        return self.key[0] == "training"
+
+    def keyed(self, key: Key) -> "Job":
+        """The same under another key."""
+        return replace(self, key=key)
 
 
 @dataclass(frozen=True)
@@ -57,48 +93,37 @@ class Programs:
         """Compares the objects' attributes with what the programs took as constants, before each is next used."""
         self._current.clear()
 
-    def get(
-        self,
-        key: Key,
-        parts: Parts,
-        body: Callable[..., Any],
-        args: tuple[Any, ...],
-        training: bool,
-        refuse_at: str = "",
-    ) -> Callable[..., Any]:
-        """The program that runs `body(*args)` on the objects of `parts`, compiled where it is not there yet.
+    def get(self, job: Job, parts: Parts, body: Callable[..., Any]) -> Callable[..., Any]:
+        """The program that runs `body` on the objects of `parts`, compiled where it is not there yet.
 
         Args:
-            key: stands for the body and the form of the values and arguments; its first entry says which body.
+            job: what it is to do.
             parts: the objects; touched while tracing only, and put back as they were.
             body: works on the objects, as a person would.
-            args: the values that the objects hold, the optimiser's hyper-parameters, and arrays for the body.
-            training: the values hold slots, and their memory is given to the results.
-            refuse_at: says which step this is, where it may not need a further program of its kind.
 
         Returns:
-            A function of `args`; it returns the new values (in evaluation only those that changed) and what the body
-            returned.
+            A function of the job's args; it returns the new values (in evaluation only those that changed) and what
+            the body returned.
 
         Raises:
             ValueError: the step cannot be compiled, or may not be compiled again.
+            LoopedConvolution: the job is a loop with a convolution in it, on a CPU.
         """
-        if key not in self._current:
-            self._refresh(key, parts, body, args, training, refuse_at)
-            self._current.add(key)
-        return self._programs[key].call
+        if job.key not in self._current:
+            self._refresh(job, parts, body)
+            self._current.add(job.key)
+        return self._programs[job.key].call
 
-    def _refresh(
-        self, key: Key, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool, refuse_at: str
-    ) -> None:
-        known, forms = self._programs.get(key), argument_forms(*args)
+    def _refresh(self, job: Job, parts: Parts, body: Callable[..., Any]) -> None:
+        key, refuse_at = job.key, job.refuse_at
+        known, forms = self._programs.get(key), argument_forms(job)
         if known is None and key in self._forms:
             # It was dropped when another step turned out to write an attribute that this one might read.
             cause, refuse_at = "another step writes an attribute", ""
         elif known is None:
             cause = recompile_cause([form for other, form in self._forms.items() if other[0] == key[0]], forms)
         else:
-            changed = first_difference(known.constants, self._constants(parts, args))
+            changed = first_difference(known.constants, self._constants(parts, job))
             if changed is None:
                 return
             cause = f"another {changed}, which the program holds as a constant"
@@ -108,27 +133,31 @@ class Programs:
                 f"Received: {refuse_at}, {cause}"
             )
         start = time.perf_counter()
-        self._programs[key] = self._compile(parts, body, args, training)
+        self._programs[key] = self._compile(job, parts, body)
         self._forms[key] = forms
         seconds = time.perf_counter() - start
         self.compile_seconds += seconds
         logger.info("Compiled a step of %s in %.2f s. Cause: %s", key[0], seconds, cause)
 
-    def _compile(self, parts: Parts, body: Callable[..., Any], args: tuple[Any, ...], training: bool) -> _Program:
+    def _compile(self, job: Job, parts: Parts, body: Callable[..., Any]) -> _Program:
         def on_objects(values: Values, numbers: dict[str, jax.Array], *args: Any) -> tuple[Values, Any]:
             with hyperparameters(parts.optimizer, numbers):
                 write_values(parts, values)
                 result = body(*args)
-                after = read_values(parts, slots=training)
-            return (_same_form if training else _changed)(values, after), result
+                after = read_values(parts, slots=job.training)
+            return (_same_form if job.training else _changed)(values, after), result
 
         def trace() -> Any:
+            whole = partial(job.around, self._wrap(on_objects))
             try:
-                return jax.jit(self._wrap(on_objects), donate_argnums=(0,) if training else ()).lower(*args)
+                traced = jax.jit(whole, donate_argnums=(0,) if job.training else ()).trace(*job.args)
             except TRACING_ERRORS as error:
                 raise compile_error(error) from error
+            if job.looped and contains(traced, "conv_general_dilated") and _on_cpu(job.args):
+                raise LoopedConvolution
+            return traced.lower()
 
-        before, snapshot = read_values(parts, slots=training), Snapshot(parts.roots)
+        before, snapshot = read_values(parts, slots=job.training), Snapshot(parts.roots)
         try:
             lowered = trace()
             computation = digest(lowered)
@@ -141,11 +170,15 @@ class Programs:
             self._written |= written
             self._programs.clear()
             self._current.clear()
-        return _Program(_compile_once(lowered, computation, args), self._constants(parts, args))
+        return _Program(_compile_once(lowered, computation, job.args), self._constants(parts, job))
 
-    def _constants(self, parts: Parts, args: tuple[Any, ...]) -> Form:
-        numbers = {f"optimizer.{name}" for name in args[1]}
+    def _constants(self, parts: Parts, job: Job) -> Form:
+        numbers = {f"optimizer.{name}" for name in job.args[1]}
         return static_form(parts.roots, self._written | numbers)
+
+
+def _on_cpu(args: Any) -> bool:
+    return any(device.platform == "cpu" for leaf in jax.tree.leaves(args) for device in leaf.devices())
 
 
 def _same_form(before: Values, after: Values) -> Values:

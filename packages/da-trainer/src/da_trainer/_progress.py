@@ -16,9 +16,9 @@ class Progress:
     def __init__(self, steps: int, shown: bool) -> None:
         self._bar = tqdm(total=steps, unit="step", disable=not shown, dynamic_ncols=True)
 
-    def step(self) -> None:
-        """Moves the bar by one step."""
-        self._bar.update()
+    def step(self, steps: int) -> None:
+        """Moves the bar by so many steps."""
+        self._bar.update(steps)
 
     def epoch(self, epoch: int, epochs: int, losses: Mapping[str, float]) -> None:
         """Shows the epoch's number and losses."""

@@ -1,8 +1,13 @@
 """What makes a step need another program, in the user's words."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+
+from ._step import Rates
+
+if TYPE_CHECKING:
+    from ._programs import Job
 
 FIRST_USE = "first use"
 
@@ -10,32 +15,28 @@ FIRST_USE = "first use"
 ArgumentForms = dict[str, tuple[tuple[int, ...], Any, Any]]
 
 
-def argument_forms(values: Any, numbers: Any, *args: Any) -> ArgumentForms:
-    """The forms of a program's arguments.
-
-    Args:
-        values: what the objects hold.
-        numbers: the optimiser's hyper-parameters.
-        args: what the body takes: rates where it is a training step, and last the batch, (X,) or (X, y).
-    """
-    *rates, batch = args
+def argument_forms(job: "Job") -> ArgumentForms:
+    """The forms of what a program takes."""
+    values, numbers, *rates = job.args[:3]
     named = [
-        *zip(("X", "y"), batch, strict=False),
-        *(("", rate._asdict()) for rate in rates),
+        *zip(("X", "y"), job.batch, strict=False),
+        *(("", rate._asdict()) for rate in rates if isinstance(rate, Rates)),
         ("optimizer", numbers),
         ("", values.variables),
         ("slots", values.slots),
     ]
-    trained: ArgumentForms = {f"training of {path}": ((), None, None) for path in values.slots}
-    return trained | {
-        f"{root}.{jax.tree_util.keystr(path, simple=True, separator='.')}".strip("."): (
-            leaf.shape,
-            leaf.dtype,
-            leaf.sharding,
-        )
-        for root, tree in named
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
+    forms: ArgumentForms = {f"training of {path}": ((), None, None) for path in values.slots}
+    for root, tree in named:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            name = f"{root}.{jax.tree_util.keystr(path, simple=True, separator='.')}".strip(".")
+            forms[name] = leaf.shape, leaf.dtype, leaf.sharding
+    forms.pop("eta", None)
+    if "lr" in forms:
+        # One entry for each step.
+        forms["steps of an epoch"] = forms.pop("lr")
+    if job.samples:
+        forms["data"] = (job.samples,), None, None
+    return forms
 
 
 def recompile_cause(known: list[ArgumentForms], now: ArgumentForms) -> str:

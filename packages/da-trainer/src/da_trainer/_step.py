@@ -29,21 +29,33 @@ class Rates(NamedTuple):
     clip_norm: Any | None
 
 
-class Outcome(NamedTuple):
-    """What a step tells: its loss, and whether loss and gradients were finite."""
+class Options(NamedTuple):
+    """What a step does, the same for all steps of an epoch.
 
-    loss: jax.Array
-    finite: jax.Array
+    Attributes:
+        decay: "l2" or "decoupled".
+        skip_nonfinite: leave a step out whose loss or gradient is not finite.
+    """
+
+    decay: Decay
+    skip_nonfinite: bool
+
+
+class Outcome(NamedTuple):
+    """What a step tells: its loss, and whether loss and gradients were finite; of many steps, an entry for each."""
+
+    loss: Any
+    finite: Any
 
 
 # Called at the end of each phase of a step, with its name, the path of the Param that it worked on, and what it gave.
 Watch = Callable[[str, str, Any], None]
 
 
-def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfinite: bool, watch: Watch) -> Outcome:
+def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: Watch) -> Outcome:
     """One step on the batch (x, y): moves the Params, Buffers, Keys and slots of `parts`."""
     x, y = batch
-    before = read_values(parts) if skip_nonfinite else None
+    before = read_values(parts) if options.skip_nonfinite else None
     parts.zero_grads()
     params = parts.trained
 
@@ -61,7 +73,7 @@ def train_step(parts: Parts, batch: Any, rates: Rates, decay: Decay, skip_nonfin
             watch("clip", path, {"gradient": gradient})
     for path, param in params.items():
         if rates.weight_decay is not None and decays(param):
-            if decay == "decoupled":
+            if options.decay == "decoupled":
                 param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
             else:
                 param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import jax
@@ -17,8 +18,9 @@ from ._data import Data, check_count, check_inputs, check_key, check_pairs, nami
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
 from ._loop import Loop
-from ._step import Decay, Rates, decays
-from ._values import Parts, scalar
+from ._rates import EpochRates
+from ._step import Decay, Options, decays
+from ._values import Parts
 from .verify import Report, verify
 
 Mode = bool | Literal["exact", "fused"]
@@ -49,6 +51,10 @@ class Trainer:
         recompile: "raise" stops, with the cause, where training needs a further compiled step (another shape or dtype,
             another attribute of a layer); "allow" logs the cause at level INFO of the logger "da_trainer". The short
             last batch of an epoch has a program of its own in any case.
+        steps_per_call: how many steps one compiled call takes, in a loop inside the program, with the bits of single
+            steps. "auto" lets a call take about a quarter of a second, so that the bar moves and Ctrl-C is answered.
+            A callback that wants every step gets every step. On a CPU a model with convolutions runs step by step:
+            inside a loop XLA runs them there by a slower kernel with other bits.
 
     Attributes:
         history_: "train_loss" (mean over samples), "val_loss" (where validated) and "lr" (of the epoch's first step),
@@ -86,6 +92,7 @@ class Trainer:
         compile: Mode = False,  # noqa: A002 - the name users know from other libraries
         on_nonfinite: OnNonFinite = "raise",
         recompile: Recompile = "allow",
+        steps_per_call: int | Literal["auto"] = "auto",
     ) -> None:
         _require(isinstance(model, Layer), "model must be a da_layers.Layer", model=model)
         _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
@@ -103,6 +110,7 @@ class Trainer:
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
         self.on_nonfinite, self._recompile = on_nonfinite, recompile
+        self._steps_per_call = None if steps_per_call == "auto" else check_count("steps_per_call", steps_per_call, 1)
         self.history_: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "lr": []}
         self.epoch_ = 0
         self.skipped_steps_ = 0
@@ -124,7 +132,8 @@ class Trainer:
             compile=mode,
         )
         self._compile = mode
-        self.executor: Loop | Compiled = Compiled(mode != "fused", self._recompile == "allow") if mode else Loop()
+        compiled = partial(Compiled, mode != "fused", self._recompile == "allow", self._steps_per_call)
+        self.executor: Loop | Compiled = compiled() if mode else Loop()
 
     @property
     def recompile(self) -> Recompile:
@@ -315,28 +324,38 @@ class Trainer:
 
     def learning_rate(self, epoch: float) -> float:
         """The learning rate at a fractional epoch: the optimiser's lr times the schedule's multiplier."""
+        return self._lr() * self.multiplier(epoch)
+
+    def _lr(self) -> float:
         lr = self.optimizer_prototype.lr
         _require(_is_finite(lr), "optimizer.lr must be a finite number", lr=lr)
-        return float(lr) * self.multiplier(epoch)
+        return float(lr)
 
-    def rates(self, epoch: float) -> Rates:
-        """What a step at a fractional epoch takes as arguments.
+    def rates(self, epoch: int, steps: int, at: int | None = None) -> EpochRates:
+        """What the steps of an epoch take as arguments.
+
+        Args:
+            epoch: epochs before it.
+            steps: how many it has.
+            at: the one step whose rates are wanted, all others then being the same; None for each step its own.
 
         Raises:
             ValueError: the learning rate, the schedule, weight_decay or clip_norm has been set to what is out of range.
         """
         _check_decay_and_clipping(self.weight_decay, self.clip_norm)
-        return Rates(
-            lr=scalar(self.learning_rate(epoch)),
-            eta=scalar(self.multiplier(epoch)),
-            weight_decay=scalar(float(self.weight_decay)) if self.weight_decay else None,
-            clip_norm=None if self.clip_norm is None else scalar(float(self.clip_norm)),
-        )
+        # Without a schedule they are all alike.
+        alike = at is not None or self.schedule is None
+        epochs = [epoch + (at or 0) / steps] if alike else [epoch + step / steps for step in range(steps)]
+        eta = tuple(self.multiplier(each) for each in epochs)
+        lr = tuple(self._lr() * multiplier for multiplier in eta)
+        if alike:
+            eta, lr = eta * steps, lr * steps
+        return EpochRates(lr, eta, float(self.weight_decay), None if self.clip_norm is None else float(self.clip_norm))
 
     @property
-    def skips_nonfinite(self) -> bool:
-        """Whether steps that are not finite are left out."""
-        return self.on_nonfinite == "skip"
+    def options(self) -> Options:
+        """What each step does."""
+        return Options(self.decay, self.on_nonfinite == "skip")
 
     @property
     def compile_seconds(self) -> float:

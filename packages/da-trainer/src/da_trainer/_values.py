@@ -91,6 +91,12 @@ def scalar(value: float) -> jax.Array:
     return jax.device_put(np.float32(value))
 
 
+@lru_cache(maxsize=1024)
+def index_scalar(value: int) -> jax.Array:
+    """An int32 scalar on the device."""
+    return jax.device_put(np.int32(value))
+
+
 def read_hyperparameters(optimizer: Any) -> dict[str, jax.Array]:
     """The optimiser's numbers (lr, momentum, ...) as float32 scalars: what a step takes as arguments."""
     return {name: scalar(float(value)) for name, value in vars(optimizer).items() if _is_hyperparameter(name, value)}

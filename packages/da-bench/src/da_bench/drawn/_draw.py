@@ -93,7 +93,6 @@ class Training:
             "slots": slots,
             "history": trainer.history_,
             "losses": losses.losses,
-            "evaluation": trainer.evaluate(X, y),
         }
 
     def compare(self) -> BitsComparison:

@@ -17,7 +17,8 @@ from .._compiled import Compiled
 from .._data import Data, naming_shapes
 from .._loop import Loop
 from .._nonfinite import NonFiniteStep, nonfinite_error
-from .._step import Rates, train_step
+from .._rates import EpochRates
+from .._step import Options, Watch, train_step
 from .._values import Parts, Values, read_values
 from ._locate import locate, unseen
 from ._report import Divergence, Referee, Report, ValueComparison
@@ -78,16 +79,15 @@ class _Comparison:
         # The compiled one first: where it refuses the step, the loop has not taken it.
         for executor, parts in ((self.compiled, self.compiled_parts), (self.loop, self.loop_parts)):
             try:
-                outcome = executor.step(
-                    parts, step.batches, step.index, step.rates, self.trainer.decay, self.trainer.skips_nonfinite
-                )
-                executor.store(parts)
-                outcomes.append(float(outcome.loss))
+                executor.look_again()
+                executor.load(parts)
+                executor.run(parts, step.batches, step.span, step.rates, self.trainer.options)
+                outcomes.append(float(executor.store(parts).loss[0]))
             except NonFiniteStep as bad:
                 outcomes.append(bad)
         nonfinite = [outcome for outcome in outcomes if isinstance(outcome, NonFiniteStep)]
         if len(nonfinite) == 2:
-            raise nonfinite_error(self.loop_parts, nonfinite[0], step.epoch, self.trainer.decay) from None
+            raise nonfinite_error(self.loop_parts, nonfinite[0], step.epoch, self.trainer.options) from None
         return None if nonfinite else (outcomes[1], outcomes[0])
 
     def _values_equal(self) -> bool:
@@ -97,8 +97,8 @@ class _Comparison:
         self.found = self._located(step, before) or unseen(step.number)
 
     def _located(self, step: "_Step", before: Values) -> tuple[Divergence, Referee] | None:
-        taken = (step.rates, step.batches[step.index])
-        body = partial(_recorded_step, decay=self.trainer.decay, skip_nonfinite=self.trainer.skips_nonfinite)
+        taken = (step.rates.at(step.index), step.batches[step.index])
+        body = partial(_recorded_step, self.trainer.options)
         return locate(self.loop_parts, self.compiled_parts, before, taken, body, step.number, self.exact)
 
     def _search_refused(self, step: "_Step | None", steps: "Iterator[_Step]") -> None:
@@ -108,7 +108,7 @@ class _Comparison:
                 return
             before = read_values(self.loop_parts)
             self.found = self._located(step, before)
-            self.loop.step(self.loop_parts, step.batches, step.index, step.rates, self.trainer.decay, True)
+            self.loop.run(self.loop_parts, step.batches, step.span, step.rates, self.trainer.options)
             step = next(steps, None)
 
     def _report(self, values: list[ValueComparison], refusal: str = "") -> Report:
@@ -124,8 +124,9 @@ class _Comparison:
 class _Step:
     """A step of the comparison: which batch, at which rates, and its number from 1."""
 
-    def __init__(self, number: int, epoch: int, batches: Batches, index: int, rates: Rates) -> None:
+    def __init__(self, number: int, epoch: int, batches: Batches, index: int, rates: EpochRates) -> None:
         self.number, self.epoch, self.batches, self.index, self.rates = number, epoch, batches, index, rates
+        self.span = range(index, index + 1)
 
 
 def _steps(
@@ -135,15 +136,16 @@ def _steps(
     epoch, number = trainer.epoch_, 0
     while number < steps:
         batches = Batches(data, batch_size, shuffled(key, epoch, data.samples) if shuffle else None)
+        rates = trainer.rates(epoch, len(batches))
         for index in range(min(len(batches), steps - number)):
             number += 1
-            yield _Step(number, epoch + 1, batches, index, trainer.rates(epoch + index / len(batches)))
+            yield _Step(number, epoch + 1, batches, index, rates)
         epoch += 1
 
 
-def _recorded_step(parts: Parts, taken: Any, watch: Any, decay: Any, skip_nonfinite: bool) -> None:
+def _recorded_step(options: Options, parts: Parts, taken: Any, watch: Watch) -> None:
     rates, batch = taken
-    train_step(parts, batch, rates, decay, skip_nonfinite, watch)
+    train_step(parts, batch, rates, options, watch)
 
 
 def _copied_parts(parts: Parts) -> Parts:
