@@ -130,11 +130,12 @@ def report(files: tuple[Path, ...], picture: Path | None) -> None:
 @main.command("exhaustive")
 @click.argument("count", type=COUNT)
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the first training; each has its own.")
+@click.option("--jobs", type=COUNT, default=1, help="Processes that share the work.")
 @click.option("--output", type=FILE, help="JSON file to write.")
-def exhaustive_command(count: int, seed: int, output: Path | None) -> None:
+def exhaustive_command(count: int, seed: int, jobs: int, output: Path | None) -> None:
     """Draws COUNT small trainings and compares the two executors on each; exits with 1 where one differs."""
     with tqdm(total=count, unit="training") as bar:
-        found = exhaustive(count, seed, bar.update)
+        found = exhaustive(count, seed, bar.update, jobs)
     click.echo(f"{count} drawn trainings, seeds {seed} to {seed + count - 1}: {found['differ']} differ")
     for differing in found["differing"]:
         click.echo(f"  {differing['training']}\n    {differing['found']}")

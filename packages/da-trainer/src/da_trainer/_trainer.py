@@ -1,6 +1,7 @@
 """The trainer."""
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, Self, get_args
@@ -13,6 +14,7 @@ from da_optim import Schedule, check_optimizer
 
 from ._batches import Batches
 from ._callbacks import Callback, is_callback
+from ._compilation_cache import use_compilation_cache
 from ._compiled import Compiled
 from ._data import Data, check_count, check_inputs, check_key, check_pairs, naming_shapes
 from ._early_stopping import EarlyStopping
@@ -55,6 +57,8 @@ class Trainer:
             steps. "auto" lets a call take about a quarter of a second, so that the bar moves and Ctrl-C is answered.
             A callback that wants every step gets every step. On a CPU a model with convolutions runs step by step:
             inside a loop XLA runs them there by a slower kernel with other bits.
+        cache_dir: a folder where compiled programs are kept for the next process, all that JAX compiles in this one;
+            None leaves JAX's own setting as it is.
 
     Attributes:
         history_: "train_loss" (mean over samples), "val_loss" (where validated) and "lr" (of the epoch's first step),
@@ -93,6 +97,7 @@ class Trainer:
         on_nonfinite: OnNonFinite = "raise",
         recompile: Recompile = "allow",
         steps_per_call: int | Literal["auto"] = "auto",
+        cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         _require(isinstance(model, Layer), "model must be a da_layers.Layer", model=model)
         _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
@@ -107,6 +112,8 @@ class Trainer:
         _require(
             on_nonfinite in get_args(OnNonFinite), "on_nonfinite must be 'raise' or 'skip'", on_nonfinite=on_nonfinite
         )
+        if cache_dir is not None:
+            use_compilation_cache(cache_dir)
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
         self.on_nonfinite, self._recompile = on_nonfinite, recompile
