@@ -1,7 +1,8 @@
 """The da-bench command."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +19,11 @@ from ._fit_speed import fit_speed
 from ._load_function import load_function
 from ._machine import check_file_name, file_name, machine
 from ._report import FIT, STEP, markdown, read
+from ._report import PEERS as PEERS_MEASUREMENT
 from ._report_picture import draw_report
 from ._workloads import Workload, digits, normal_mlp, transformer
 from .drawn import exhaustive
+from .peers import PEERS, TASKS, measure_peers
 
 
 class Plan(NamedTuple):
@@ -44,6 +47,7 @@ PLANS = {
     "digits": Plan(digits, operation_steps=20, epochs=20, repeat=1),
     "transformer": Plan(transformer, operation_steps=3, epochs=1, repeat=5),
 }
+PEER_EPOCHS = {"digits": 40, "mlp": 5}
 COUNT = click.IntRange(min=1)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -52,6 +56,10 @@ def _models[F: Callable[..., Any]](*names: str) -> Callable[[F], F]:
     """The option --model, which may be given more than once."""
     choice = click.Choice([*names, "all"])
     return click.option("--model", type=choice, multiple=True, default=["all"], help="What to train; may be repeated.")
+
+
+def _several(name: str, choices: Collection[str], text: str) -> Callable[[Any], Any]:
+    return click.option(f"--{name}", type=click.Choice(list(choices)), multiple=True, default=list(choices), help=text)
 
 
 class _Group(click.Group):
@@ -125,6 +133,36 @@ def report(files: tuple[Path, ...], picture: Path | None) -> None:
     click.echo(markdown(contents))
     if picture is not None:
         click.echo(f"\npicture: {draw_report(contents, picture).resolve()}")
+
+
+@main.command("peers")
+@_several("task", TASKS, "What to train; may be repeated.")
+@_several("peer", PEERS, "What to run beside ours; may be repeated.")
+@click.option("--sessions", type=COUNT, default=5, help="Turns of each, A B C A B C ...")
+@click.option("--epochs", type=COUNT, help="Epochs a turn.  [default: digits 40, mlp 5]")
+@click.option(
+    "--python", "pythons", multiple=True, metavar="MODULE=PATH", help="Interpreter of peers that need MODULE."
+)
+@click.option("--output", type=FILE, help="JSON file.  [default: peers_cpu.json, on a GPU _gpu]")
+def peers_command(
+    task: tuple[str, ...],
+    peer: tuple[str, ...],
+    sessions: int,
+    epochs: int | None,
+    pythons: tuple[str, ...],
+    output: Path | None,
+) -> None:
+    """Trains the same task with other libraries, in turn with ours, each in a process of its own."""
+    output = _checked(output, "peers")
+    interpreters = dict(pair.split("=", 1) for pair in pythons if "=" in pair)
+    if len(interpreters) != len(pythons):
+        raise ValueError(f"--python must be MODULE=PATH, each module once. Received: {', '.join(pythons)}")
+    tell = partial(click.echo, err=True)
+    results = [
+        measure_peers(TASKS[name], peer, sessions, epochs or PEER_EPOCHS[name], interpreters, tell)
+        for name in dict.fromkeys(task)
+    ]
+    _finish({"measurement": PEERS_MEASUREMENT, "machine": machine(), "results": results}, output)
 
 
 @main.command("exhaustive")

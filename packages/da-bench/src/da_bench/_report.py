@@ -7,7 +7,7 @@ from typing import Any
 
 from ._compiled_step import LOSS_STEPS
 
-STEP, FIT = "compiled step", "fit"
+STEP, FIT, PEERS = "compiled step", "fit", "peers"
 OPERATIONS = "loop, operation by operation"
 
 Content = Mapping[str, Any]
@@ -41,6 +41,8 @@ def markdown(contents: Sequence[Content]) -> str:
         parts += [_steps_table(steps), _losses_table(steps)]
     if fits:
         parts.append(_fits_table(fits))
+    for content, result in _results([content for content in contents if content["measurement"] == PEERS]):
+        parts.append(_peers_table(content, result))
     parts.append("\n".join(dict.fromkeys(f"* {content['measurement']}: {_machine(content)}" for content in contents)))
     for content in steps:
         claims = [f"{number}. {claim['line']}" for number, claim in enumerate(content["claims"], 1)]
@@ -93,6 +95,17 @@ def _fits_table(contents: Sequence[Content]) -> str:
             for content, result in _results(contents)
         ],
     )
+
+
+def _peers_table(content: Content, result: Mapping[str, Any]) -> str:
+    rates = result["steps_per_second"]
+    ours = next(iter(rates))
+    rows = [
+        [name, _backend(content), _rate(rate), f"{result['ratios'][f'{ours} / {name}']:.2f}x" if name != ours else "1"]
+        for name, rate in rates.items()
+    ]
+    rows += [[name, _backend(content), f"not measured: {why}", ""] for name, why in result["not_measured"].items()]
+    return _table([result["model"], "backend", "steps/s", f"{ours} / this"], rows)
 
 
 def _results(contents: Sequence[Content]) -> Iterator[tuple[Content, Mapping[str, Any]]]:

@@ -29,7 +29,7 @@ def draw_report(contents: Sequence[Mapping[str, Any]], path: Path) -> Path:
         _draw_panel(axes, result)
         backend = str(content["machine"]["platform"]).upper()
         axes.set_title(f"{result['model']}: {content['measurement']}, {backend}", loc="left", fontsize=10)
-    figure.suptitle("Steps per second, by the loop and compiled: median and range over the sessions", fontsize=11)
+    figure.suptitle("Steps per second: median and range over the sessions", fontsize=11)
     figure.savefig(path, dpi=120)
     return path
 
@@ -37,9 +37,12 @@ def draw_report(contents: Sequence[Mapping[str, Any]], path: Path) -> Path:
 def _draw_panel(axes: Any, result: Mapping[str, Any]) -> None:
     rates = result["steps_per_second"]
     for place, (column, rate) in enumerate(rates.items()):
-        ratio = result["ratios"].get(f"compiled / {column}")
-        text = f"{rate['median']:.3g}" + (f"   (compiled is {ratio:.2f}x)" if ratio else "")
-        axes.barh(place, rate["median"], color=COLOURS[column], height=0.7)
+        text = f"{rate['median']:.3g}"
+        for names, ratio in result["ratios"].items():
+            ours, _, other = names.partition(" / ")
+            if other == column:
+                text += f"   ({ours} is {ratio:.2f}x)"
+        axes.barh(place, rate["median"], color=COLOURS.get(column.removeprefix("da-trainer "), "#d9d9d9"), height=0.7)
         axes.plot([rate["lowest"], rate["highest"]], [place, place], color="black", linewidth=1.5)
         axes.annotate(text, (rate["highest"], place), (6, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(rates)), list(rates), fontsize=9)

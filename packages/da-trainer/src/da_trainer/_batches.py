@@ -77,6 +77,29 @@ class Batches:
         return float(np.average(np.asarray(losses, np.float64)[kept], weights=weights[kept])) if kept.any() else np.nan
 
 
+class Orders:
+    """The orders of the samples, epoch by epoch.
+
+    Args:
+        key: random key.
+        samples: how many there are.
+    """
+
+    def __init__(self, key: jax.Array, samples: int) -> None:
+        self._key, self._samples = key, samples
+        self._prepared: dict[int, jax.Array] = {}
+
+    def prepare(self, epoch: int) -> None:
+        """Has an epoch's order made while the device is busy with the one before."""
+        self._prepared = {epoch: shuffled(self._key, epoch, self._samples)}
+
+    def of(self, epoch: int) -> jax.Array:
+        """(samples,) int32, the order of an epoch."""
+        if epoch not in self._prepared:
+            self.prepare(epoch)
+        return self._prepared[epoch]
+
+
 def shuffled(key: jax.Array, epoch: int, samples: int) -> jax.Array:
     """The order of an epoch's samples; depends on the key, the epoch's number and the count of samples alone."""
     return _permutation(key, jax.device_put(np.uint32(epoch)), samples=samples)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,8 +20,17 @@ from ._rates import EpochRates
 from ._step import Options, Outcome, Watch, evaluation_step, prediction_step, train_step
 from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
 
-# Calls that may wait for the device: enough to keep it busy, few enough for Ctrl-C.
-_IN_FLIGHT = 8
+# Calls that may be on the device at once: enough to keep it busy, few enough for Ctrl-C. One that takes many steps
+# takes its time, and one behind it suffices.
+_IN_FLIGHT, _MANY_IN_FLIGHT = 8, 1
+
+
+class _Call(NamedTuple):
+    """A call that may still be on the device: a result of it, its steps, and when it was made."""
+
+    result: jax.Array
+    steps: int
+    start: float
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,8 @@ class Compiled:
         self._state: Values | None = None
         self._form = -1
         self._done: list[_Done] = []
-        self._in_flight: deque[jax.Array] = deque()
+        self._in_flight: deque[_Call] = deque()
+        self._ready_at = 0.0
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """A copy or pickle starts without programs, which can be neither; the state is in the objects."""
@@ -94,7 +104,6 @@ class Compiled:
         """Training steps, all with batches of one size; whether they were finite is looked at in `store`."""
         if self._state is None:
             self.load(parts)
-        start = time.perf_counter()
         args = (self._state, read_hyperparameters(parts.optimizer), rates.stacked(), batches.source)
         sizes = form_of(batches.source), len(batches), batches.sizes[steps.start], batches.batch_size
         key = ("training", self._form, *sizes, options, rates.weight_decay == 0, rates.clip_norm is None)
@@ -109,16 +118,21 @@ class Compiled:
         if single:
             program = self._training(key, parts, batches, steps, (*args, _span(steps)), options, single=True)
         for span in [range(i, i + 1) for i in steps] if single else [steps]:
+            self._wait(_IN_FLIGHT if single else _MANY_IN_FLIGHT)
+            start = time.perf_counter()
             self._state, outcome = program(self._state, *args[1:], _span(span))
             self._done.append(_Done(batches, span, rates, options, outcome))
-            self._in_flight.append(outcome.loss)
-            if single and len(self._in_flight) > _IN_FLIGHT:
-                self._in_flight.popleft().block_until_ready()
-        if not single:
-            outcome.loss.block_until_ready()
-            self._in_flight.clear()
-        self.pace.took(len(steps), time.perf_counter() - start)
+            self._in_flight.append(_Call(outcome.loss, len(span), start))
         return outcome
+
+    def _wait(self, most: int) -> None:
+        """Waits until so many calls are on the device at most, and tells the pace how long each took there."""
+        while len(self._in_flight) > most:
+            call = self._in_flight.popleft()
+            call.result.block_until_ready()
+            now = time.perf_counter()
+            self.pace.took(call.steps, now - max(call.start, self._ready_at))
+            self._ready_at = now
 
     def store(self, parts: Parts) -> Outcome:
         """Writes the values into the objects.
@@ -130,10 +144,10 @@ class Compiled:
             NonFiniteStep: a step since `load` had a loss or gradient that is not finite; the objects have the values
                 from before the first such step.
         """
-        # Waits; where that is interrupted, the state is still here to be stored.
+        # Where waiting is interrupted, the state is still here to be stored.
+        self._wait(0)
         outcomes = jax.device_get([done.outcome for done in self._done])
         state, done, self._state, self._done = self._state, self._done, None, []
-        self._in_flight.clear()
         read = [call.read(outcome) for call, outcome in zip(done, outcomes, strict=True)]
         bad = next(
             (

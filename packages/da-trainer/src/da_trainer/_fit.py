@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from ._batches import Batches, shuffled
+from ._batches import Batches, Orders
 from ._callbacks import Callback, wants_steps
 from ._compiled import Compiled
 from ._data import Data, naming_shapes
@@ -47,9 +47,10 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
         _try_validation(trainer, plan, plan.validation)
     progress = Progress(steps * plan.epochs, plan.progress)
     trainer.executor.look_again()
+    orders = Orders(plan.key, plan.data.samples) if plan.shuffle else None
     try:
         while trainer.epoch_ < last:
-            _epoch(trainer, plan, progress)
+            _epoch(trainer, plan, orders, progress)
             stop = plan.stopping is not None and plan.stopping.update(trainer.parts(), trainer.history_["val_loss"][-1])
             losses = {name: values[-1] for name, values in trainer.history_.items() if values and name != "lr"}
             progress.epoch(trainer.epoch_, last, losses)
@@ -66,10 +67,9 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
         trainer.parts().zero_grads()
 
 
-def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
+def _epoch(trainer: "Trainer", plan: Plan, orders: Orders | None, progress: Progress) -> None:
     epoch, parts, executor = trainer.epoch_, trainer.parts(), trainer.executor
-    order = shuffled(plan.key, epoch, plan.data.samples) if plan.shuffle else None
-    batches = Batches(plan.data, plan.batch_size, order, plan.drop_last)
+    batches = Batches(plan.data, plan.batch_size, None if orders is None else orders.of(epoch), plan.drop_last)
     watchers = [callback for callback in plan.callbacks if wants_steps(callback)]
     rates = trainer.rates(epoch, len(batches))
     record = {"lr": rates.lr[0]}
@@ -91,6 +91,8 @@ def _epoch(trainer: "Trainer", plan: Plan, progress: Progress) -> None:
                     parts = trainer.parts()
                     executor.look_again()
                     executor.load(parts)
+            if orders is not None:
+                orders.prepare(epoch + 1)
         finally:
             outcomes.append(_stored(executor, parts))
     except NonFiniteStep as bad:
