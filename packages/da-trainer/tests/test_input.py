@@ -248,3 +248,55 @@ def test_executor_may_only_be_one_of_three(mode):
     with pytest.raises(ValueError, match=r"compile must be False, True .* or 'fused'"):
         trainer.compile = "fast"
     assert trainer.compile is mode
+
+
+class TwoOutputs(Layer):
+    """Gives two outputs."""
+
+    def __init__(self):
+        self.dense = Dense(8, 3, 0)
+
+    def forward(self, x, training=False):
+        y = self.dense.forward(x, training)
+        return {"first": y, "second": y[:, :2]}
+
+    def backward(self, g):
+        return self.dense.backward(g["first"])
+
+
+@pytest.mark.parametrize(("loss", "target"), [(MSE(), np.zeros((12, 3))), (SoftmaxCrossEntropy(), Y)])
+def test_model_of_another_structure_than_the_loss_takes(mode, loss, target):
+    refusal = (
+        rf"^{type(loss).__name__}: prediction and target must be one array each\. Received: "
+        r"prediction=\{'first': \(4, 3\), 'second': \(4, 2\)\}, target=\(4,"
+    )
+    with pytest.raises(ValueError, match=refusal):
+        Trainer(TwoOutputs(), loss, SGD(0.1), compile=mode).fit(X, target, 1, 4)
+
+
+class Widens(SGD):
+    """Changes the form of its slots in its first step."""
+
+    def init(self, weights):
+        return {"moved": jnp.zeros(2)}
+
+    def update(self, weights, gradient, slots, lr):
+        return weights - lr * gradient, self.widened(slots)
+
+
+WIDENINGS = {
+    "shape": (lambda slots: {"moved": jnp.zeros(3)}, r"moved of shape \(2,\) .* Received: moved\.shape=\(3,\)"),
+    "dtype": (lambda slots: {"moved": jnp.zeros(2, jnp.int32)}, r"dtype float32\. Received: .* moved\.dtype=int32"),
+    "names": (lambda slots: {}, r"give back the slots \['moved'\]\. Received: slots=\[\]"),
+}
+
+
+@pytest.mark.parametrize("widened", WIDENINGS)
+def test_optimizer_that_changes_the_form_of_its_slots(mode, widened):
+    optimizer = Widens(0.1)
+    optimizer.widened, refusal = WIDENINGS[widened]
+    model = mlp([8, 3], jax.random.key(0))
+    before = model.state_dict()
+    with pytest.raises(ValueError, match=rf"Widens\.update on layers\.0\.weight \(Param\) must .*{refusal}"):
+        Trainer(model, MSE(), optimizer, compile=mode).fit(X, np.zeros((12, 3)), 1, 4)
+    assert bits_equal(before, model.state_dict())

@@ -37,9 +37,26 @@ class Loss(Keeps):
         """The gradient of the last forward's prediction, of the prediction's shape."""
         raise NotImplementedError(f"{type(self).__name__} must write backward()")
 
+    def require_arrays(self, prediction: Any, target: Any) -> None:
+        """Raises a ValueError with the shapes of both, unless prediction and target are an array each.
+
+        A loss calls it first, so that a model with another structure of outputs than the loss takes is told so.
+        """
+        self.require(
+            hasattr(prediction, "shape") and hasattr(target, "shape"),
+            "prediction and target must be one array each",
+            prediction=_shapes(prediction),
+            target=_shapes(target),
+        )
+
     def check_labels(self, prediction: Any, lowest: int, highest: int) -> None:
         """Raises a ValueError where integer targets from `lowest` to `highest` do not fit the prediction.
 
         Called before the first step with the prediction's shape and the range of the integer targets; any integer
         will do for a loss that does not override it.
         """
+
+
+def _shapes(tree: Any) -> Any:
+    """The same structure with the shape in the place of each array."""
+    return jax.tree.map(lambda leaf: getattr(leaf, "shape", leaf), tree)

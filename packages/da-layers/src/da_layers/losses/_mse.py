@@ -23,6 +23,7 @@ class MSE(Loss):
 
     def forward(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
         """The loss, a scalar, for a float prediction and a target of the same shape."""
+        self.require_arrays(prediction, target)
         self.require(
             prediction.shape == target.shape,
             "prediction and target must have the same shape",
