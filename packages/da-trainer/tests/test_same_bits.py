@@ -16,6 +16,7 @@ from da_layers import (
     Sequential,
     SoftmaxCrossEntropy,
     Tanh,
+    mlp,
 )
 from da_optim import (
     SGD,
@@ -255,3 +256,19 @@ def test_layers_that_draw_random_numbers_in_evaluation_go_on(everything):
         assert losses[0] != losses[1]
         results.append((everything(t.fit(X, X, 2, 8, X_val=X, y_val=X)), losses, t.predict(X, 8)))
     assert bits_equal(*results)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("widths", [[4, 8, 3], [32, 16, 3]], ids=str)
+def test_batches_of_few_rows_with_decoupled_decay(rows, widths, everything):
+    """A sum over two or three rows may be rounded once or twice; decay before the update changes where it is kept."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((rows, widths[0])).astype(np.float32), rng.integers(0, 3, rows)
+    results = []
+    for mode in (False, True):
+        model = mlp(widths, jax.random.PRNGKey(0))
+        model.layers.insert(0, Dropout(0.3, 1))
+        options = {"weight_decay": 0.01, "decay": "decoupled", "compile": mode}
+        trainer = Trainer(model, SoftmaxCrossEntropy(), RMSProp(0.01), **options)
+        results.append(everything(trainer.fit(X, y, 20, rows)))
+    assert bits_equal(*results).differences == {}

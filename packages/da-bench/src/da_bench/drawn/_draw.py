@@ -96,8 +96,17 @@ class Training:
         }
 
     def compare(self) -> BitsComparison:
-        """Both runs, byte by byte."""
-        return bits_equal(self.run(False), self.run(True))
+        """Both runs, byte by byte; a training that ends in NaN must do so in both, at the same place."""
+        loop, compiled = (self._run_or_error(mode) for mode in (False, True))
+        if isinstance(loop, str) or isinstance(compiled, str):
+            return BitsComparison({} if loop == compiled else {"error": f"loop: {loop}; compiled: {compiled}"})
+        return bits_equal(loop, compiled)
+
+    def _run_or_error(self, compile: bool) -> dict[str, Any] | str:  # noqa: A002 - as in Trainer
+        try:
+            return self.run(compile)
+        except FloatingPointError as error:
+            return str(error)
 
 
 def draw(random: Random) -> Training:

@@ -62,6 +62,9 @@ class Dense(Layer):
         return gx
 
 
+_FEW_ROWS = 3
+
+
 @jax.jit
 def _product(x: jax.Array, weight: jax.Array) -> jax.Array:
     return lax.dot_general(x, weight, (((x.ndim - 1,), (0,)), ((), ())))
@@ -76,8 +79,15 @@ def _affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
 def _product_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows = tuple(range(x.ndim - 1))
     g_input = lax.dot_general(g, weight, (((g.ndim - 1,), (1,)), ((), ())))
-    g_weight = lax.dot_general(x, g, ((rows, rows), ((), ())))
-    return g_input, g_weight
+    return g_input, _weight_gradient(x, g, rows)
+
+
+def _weight_gradient(x: jax.Array, g: jax.Array, rows: tuple[int, ...]) -> jax.Array:
+    if x.ndim == 2 and len(x) <= _FEW_ROWS:
+        # On a CPU XLA writes out a sum over so few rows itself, and rounds it once or twice as it suits the program
+        # around it. Turned round first, it goes to the library like all others.
+        return lax.dot_general(lax.optimization_barrier(x.T), g, (((1,), (0,)), ((), ())))
+    return lax.dot_general(x, g, ((rows, rows), ((), ())))
 
 
 @jax.jit
