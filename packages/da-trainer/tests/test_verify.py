@@ -294,10 +294,8 @@ def divide(x):
 BEFORE = {
     "constant": lambda x: x + jnp.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
     "index": lambda x: x + x[0],
-    "rows": lambda x: jnp.stack([row * 2 for row in x]),
     "checkpoint": jax.checkpoint(divide),
     "kernel": jax.jit(divide),
-    "vmap": jax.vmap(divide),
 }
 
 
