@@ -2,9 +2,6 @@
 
 import gc
 import logging
-import os
-import types
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -47,28 +44,12 @@ def state(trainer):
     return trainer.model.state_dict(), slots
 
 
-def tracers(root):
-    pending, seen, found = [root], {}, []
-    while pending:
-        part = pending.pop()
-        if id(part) in seen or isinstance(part, (type, types.ModuleType)):
-            continue
-        seen[id(part)] = part
-        if isinstance(part, jax.core.Tracer):
-            found.append(part)
-        elif isinstance(part, types.FunctionType):
-            pending += [cell.cell_contents for cell in part.__closure__ or ()]
-        elif type(part).__module__.partition(".")[0] not in ("jax", "jaxlib"):
-            pending += gc.get_referents(part)
-    return found
-
-
 def forms(trainer):
     return [(a.shape, a.dtype, a.aval.weak_type) for a in jax.tree.leaves(state(trainer))]
 
 
 @each_case
-def test_two_programs_to_train_one_form_of_state_and_no_tracer(inputs, optimizer, caplog):
+def test_two_programs_to_train_one_form_of_state_and_no_tracer(inputs, optimizer, caplog, tracers):
     trainer, (X, y) = make(inputs, optimizer), data(inputs, 13)
     before = forms(trainer)
     with caplog.at_level(logging.INFO, "da_trainer"):
@@ -95,7 +76,7 @@ class Break(Callback):
 
 
 @each_case
-def test_interrupt_in_step_7_leaves_the_values_of_7_steps(inputs, optimizer):
+def test_interrupt_in_step_7_leaves_the_values_of_7_steps(inputs, optimizer, tracers):
     X, y = data(inputs, 32)
     broken, whole = make(inputs, optimizer), make(inputs, optimizer)
     with pytest.raises(KeyboardInterrupt):
@@ -108,13 +89,8 @@ def test_interrupt_in_step_7_leaves_the_values_of_7_steps(inputs, optimizer):
     assert np.isfinite(broken.fit(X, y, 1, 4).history_["train_loss"]).all()
 
 
-def memory():
-    pages = Path("/proc/self/statm")
-    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20 if pages.exists() else 0.0
-
-
 @each_case
-def test_two_hundred_fits_leave_memory_flat(inputs, optimizer):
+def test_two_hundred_fits_leave_memory_flat(inputs, optimizer, memory):
     trainer, (X, y) = make(inputs, optimizer), data(inputs, 8)
     counts, sizes = [], []
     for fits in range(200):

@@ -20,6 +20,18 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((16, 8)), RNG.standard_normal((16, 2))
 
 
+def with_optax(loss, params, optimizer):
+    """The usual step: gradient, update, and the loss."""
+
+    def step(state, x, y):
+        params, slots = state
+        value, gradients = jax.value_and_grad(loss)(params, x, y)
+        updates, slots = optimizer.update(gradients, slots, params)
+        return (optax.apply_updates(params, updates), slots), value
+
+    return step, (params, optimizer.init(params))
+
+
 def equinox_adamw(dtype):
     """Equinox + Optax."""
     model = eqx.nn.MLP(8, 2, 16, 2, activation=jax.nn.gelu, key=jax.random.key(0), dtype=dtype)
@@ -29,13 +41,7 @@ def equinox_adamw(dtype):
     def loss(arrays, x, y):
         return ((jax.vmap(eqx.combine(arrays, rest))(x) - y) ** 2).mean()
 
-    def step(state, x, y):
-        arrays, slots = state
-        value, gradients = jax.value_and_grad(loss)(arrays, x, y)
-        updates, slots = optimizer.update(gradients, slots, arrays)
-        return (optax.apply_updates(arrays, updates), slots), value
-
-    return step, (arrays, optimizer.init(arrays))
+    return with_optax(loss, arrays, optimizer)
 
 
 def flax_nnx(dtype):
@@ -110,15 +116,7 @@ def checkpointed(dtype):
             x = block(weights, x)
         return ((x @ params[-1] - y) ** 2).mean()
 
-    optimizer = optax.adam(1e-2)
-
-    def step(state, x, y):
-        params, slots = state
-        value, gradients = jax.value_and_grad(loss)(params, x, y)
-        updates, slots = optimizer.update(gradients, slots, params)
-        return (optax.apply_updates(params, updates), slots), value
-
-    return step, (params, optimizer.init(params))
+    return with_optax(loss, params, optax.adam(1e-2))
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64, jnp.bfloat16], ids=lambda dtype: dtype.__name__)

@@ -4,8 +4,6 @@ import gc
 import os
 import random
 import signal
-import types
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -17,24 +15,7 @@ from da_trainer import Callback, Trainer, bits_equal
 X = np.random.default_rng(0).standard_normal((24, 4)).astype(np.float32)
 
 
-def tracers(trainer):
-    """All tracers that can be reached from the trainer."""
-    pending, seen, found = [trainer], {}, []
-    while pending:
-        part = pending.pop()
-        if id(part) in seen or isinstance(part, (type, types.ModuleType)):
-            continue
-        seen[id(part)] = part
-        if isinstance(part, jax.core.Tracer):
-            found.append(part)
-        elif isinstance(part, types.FunctionType):
-            pending += [cell.cell_contents for cell in part.__closure__ or ()]
-        elif type(part).__module__.partition(".")[0] not in ("jax", "jaxlib"):
-            pending += gc.get_referents(part)
-    return found
-
-
-def test_search_finds_tracers_in_a_model_while_it_is_traced():
+def test_search_finds_tracers_in_a_model_while_it_is_traced(tracers):
     found = []
 
     class Look(Layer):
@@ -57,18 +38,23 @@ def everything(trainer):
     return trainer.model.state_dict(), slots
 
 
-def assert_sound(trainer, steps):
+@pytest.fixture
+def assert_sound(tracers):
     """The trainer holds what it held after `steps` steps of 3 samples, and works."""
-    assert tracers(trainer) == []
-    assert all(param._grad is None for param in trainer.model.params())
-    other = Trainer(make_model(), MSE(), Adam(0.01), compile=trainer.compile)
-    if steps:
-        other.fit(X[: 3 * steps], X[: 3 * steps], 1, 3, shuffle=False)
-    assert bits_equal(everything(trainer), everything(other))
-    assert (trainer.epoch_, trainer.history_) == (0, {"train_loss": [], "val_loss": [], "lr": []})
-    assert trainer.predict(X).shape == (24, 4)
-    trainer.model.load_state_dict(trainer.model.state_dict())
-    trainer.fit(X, X, 1, 3)
+
+    def check(trainer, steps):
+        assert tracers(trainer) == []
+        assert all(param._grad is None for param in trainer.model.params())
+        other = Trainer(make_model(), MSE(), Adam(0.01), compile=trainer.compile)
+        if steps:
+            other.fit(X[: 3 * steps], X[: 3 * steps], 1, 3, shuffle=False)
+        assert bits_equal(everything(trainer), everything(other))
+        assert (trainer.epoch_, trainer.history_) == (0, {"train_loss": [], "val_loss": [], "lr": []})
+        assert trainer.predict(X).shape == (24, 4)
+        trainer.model.load_state_dict(trainer.model.state_dict())
+        trainer.fit(X, X, 1, 3)
+
+    return check
 
 
 class Trap(Layer):
@@ -120,7 +106,7 @@ class AtStep(Callback):
 
 
 @pytest.mark.parametrize(("action", "kind"), BREAKS)
-def test_callback_breaks_off_in_step_7(breaking, action, kind):
+def test_callback_breaks_off_in_step_7(breaking, action, kind, assert_sound):
     with pytest.raises(kind):
         breaking.fit(X, X, 1, 3, shuffle=False, callbacks=[AtStep(7, action)])
     assert_sound(breaking, steps=7)
@@ -128,7 +114,7 @@ def test_callback_breaks_off_in_step_7(breaking, action, kind):
 
 @pytest.mark.parametrize("where", ["training", "backward"])
 @pytest.mark.parametrize(("action", "kind"), BREAKS[:2])
-def test_layer_breaks_off_step_7(breaking, where, action, kind):
+def test_layer_breaks_off_step_7(breaking, where, action, kind, assert_sound):
     """The 7th batch is a short one, so that the compiled step is traced anew in the middle of the epoch."""
 
     def spring(here, x):
@@ -146,7 +132,7 @@ def test_layer_breaks_off_step_7(breaking, where, action, kind):
 
 
 @pytest.mark.parametrize(("action", "kind"), BREAKS[:2])
-def test_validation_breaks_off(breaking, action, kind):
+def test_validation_breaks_off(breaking, action, kind, assert_sound):
     """The weights are those after the epoch's steps; the epoch is not counted, and the history has no half entry."""
 
     def spring(here, x):
@@ -163,7 +149,7 @@ def test_validation_breaks_off(breaking, action, kind):
 @pytest.mark.parametrize("on_nonfinite", ["raise", "skip"])
 @pytest.mark.parametrize(("steps_per_call", "call", "steps"), [(1, 6, 5), (3, 2, 3), ("auto", 2, 1)])
 def test_ctrl_c_between_a_call_and_its_result_loses_no_good_step(
-    on_nonfinite, steps_per_call, call, steps, monkeypatch
+    on_nonfinite, steps_per_call, call, steps, monkeypatch, assert_sound
 ):
     """The memory of the state has gone into the call whose result never arrived."""
     options = {"on_nonfinite": on_nonfinite, "steps_per_call": steps_per_call}
@@ -187,7 +173,7 @@ def test_ctrl_c_between_a_call_and_its_result_loses_no_good_step(
     assert_sound(trainer, steps)
 
 
-def test_epoch_callback_that_raises_leaves_the_epoch(breaking):
+def test_epoch_callback_that_raises_leaves_the_epoch(breaking, tracers):
     class Raise(Callback):
         def on_epoch_end(self, trainer, epoch):
             if epoch == 2:
@@ -204,7 +190,7 @@ def test_epoch_callback_that_raises_leaves_the_epoch(breaking):
     [lambda: SGD(0.1), lambda: SGD(0.1, 0.9), Adam, RMSProp, AdaGrad],
     ids=["sgd", "momentum", "adam", "rms", "ada"],
 )
-def test_state_keeps_its_form(make, mode):
+def test_state_keeps_its_form(make, mode, tracers):
     trainer = Trainer(mlp([4, 4], jax.random.key(0)), MSE(), make(), compile=mode)
 
     def forms():
@@ -232,13 +218,7 @@ def test_references_taken_before_and_during_fit_stay_readable(mode):
     assert len({np.asarray(value).tobytes() for value in [before, *take.taken]}) == 7
 
 
-def memory():
-    """Resident memory in MB."""
-    pages = Path("/proc/self/statm")
-    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20 if pages.exists() else 0.0
-
-
-def test_fits_leave_memory_flat(mode):
+def test_fits_leave_memory_flat(mode, memory):
     trainer = Trainer(mlp([4, 4], jax.random.key(0)), MSE(), Adam(0.01), CosineWarmRestarts(7.3), compile=mode)
     counts, sizes = [], []
     for fits in range(200 if mode else 100):

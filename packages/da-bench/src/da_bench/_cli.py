@@ -178,9 +178,7 @@ def exhaustive_command(count: int, seed: int, jobs: int, output: Path | None) ->
     for differing in found["differing"]:
         click.echo(f"  {differing['training']}\n    {differing['found']}")
     if output is not None:
-        content = {"machine": machine(), **found}
-        output.write_text(json.dumps(content, indent=1) + "\n")
-        click.echo(f"written: {output.resolve()}")
+        click.echo(_write({"machine": machine(), **found}, output))
     if found["differ"]:
         raise SystemExit(1)
 
@@ -208,8 +206,7 @@ def verify_command(function: str, batch_size: int, steps: int, output: Path | No
     report = trainer.verify(X, y, batch_size, steps)
     click.echo(report)
     if output is not None:
-        output.write_text(json.dumps(report.to_dict(), indent=1) + "\n")
-        click.echo(f"written: {output.resolve()}")
+        click.echo(_write(report.to_dict(), output, allow_nan=True))
     if picture is not None:
         click.echo(f"picture: {report.save_picture(picture).resolve()}")
     if not report.ok:
@@ -237,5 +234,11 @@ def _checked(output: Path | None, stem: str) -> Path:
 
 
 def _finish(content: dict[str, Any], output: Path) -> None:
-    output.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-    click.echo(f"{markdown([content])}\n\nwritten: {output.resolve()}")
+    written = _write(content, output)
+    click.echo(f"{markdown([content])}\n\n{written}")
+
+
+def _write(content: dict[str, Any], output: Path, allow_nan: bool = False) -> str:
+    """Writes a JSON file; returns the line that says where it is."""
+    output.write_text(json.dumps(content, indent=1, allow_nan=allow_nan) + "\n")
+    return f"written: {output.resolve()}"

@@ -27,13 +27,12 @@ class Batches:
         sizes: number of samples in each batch.
         full: number of batches that are not short.
         batch_size: samples in a batch that is not short.
-        samples: samples of the data.
+        data: the data.
         source: (arrays, order), of which `gather` makes a batch.
     """
 
     def __init__(self, data: Data, batch_size: int, order: jax.Array | None = None, drop_last: bool = False) -> None:
-        self._data = data
-        self.batch_size, self.samples, self.source = batch_size, data.samples, (data.arrays, order)
+        self.data, self.batch_size, self.source = data, batch_size, (data.arrays, order)
         end = data.samples - data.samples % batch_size if drop_last else data.samples
         self._starts = range(0, end, batch_size)
         self.sizes = [min(batch_size, data.samples - start) for start in self._starts]
@@ -49,17 +48,10 @@ class Batches:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return (self[index] for index in range(len(self)))
 
-    def shapes(self, size: int) -> tuple[Any, ...]:
-        """The arrays of a batch of `size` samples, without their numbers."""
-        return jax.tree.map(
-            lambda array: jax.ShapeDtypeStruct((size, *array.shape[1:]), array.dtype, sharding=array.sharding),
-            self._data.arrays,
-        )
-
     def check_labels(self, loss: Loss, prediction: Any) -> None:
         """Raises a ValueError where the integer targets do not fit the model's prediction."""
-        if self._data.labels is not None:
-            loss.check_labels(prediction, *self._data.labels)
+        if self.data.labels is not None:
+            loss.check_labels(prediction, *self.data.labels)
 
     def watch(self, loss: Loss) -> Watch:
         """Checks the labels when the model's prediction is known."""

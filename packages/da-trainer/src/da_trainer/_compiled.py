@@ -106,17 +106,15 @@ class Compiled:
             self.load(parts)
         args = (self._state, read_hyperparameters(parts.optimizer), rates.stacked(), batches.source)
         sizes = form_of(batches.source), len(batches), batches.sizes[steps.start], batches.batch_size
-        key = ("training", self._form, *sizes, options, rates.weight_decay == 0, rates.clip_norm is None)
+        key = ("training", self._form, *sizes, options, rates.weight_decay == 0, rates.clip_norm is None, *args[1])
+        training = partial(self._training, key, parts, batches, steps, (*args, _span(steps)), options)
         # One step needs no loop; nor does a short last batch.
         single = batches.full == 1 or steps.start >= batches.full or key in self._step_by_step or self.pace.fixed == 1
-        if not single:
-            try:
-                program = self._training(key, parts, batches, steps, (*args, _span(steps)), options, single=False)
-            except LoopedConvolution:
-                self._step_by_step.add(key)
-                single = True
-        if single:
-            program = self._training(key, parts, batches, steps, (*args, _span(steps)), options, single=True)
+        try:
+            program = training(single)
+        except LoopedConvolution:
+            self._step_by_step.add(key)
+            single, program = True, training(single=True)
         for span in [range(i, i + 1) for i in steps] if single else [steps]:
             self._wait(_IN_FLIGHT if single else _MANY_IN_FLIGHT)
             start = time.perf_counter()
@@ -194,14 +192,13 @@ class Compiled:
         values = read_values(parts, slots=False)
         form = form_of(values)
         outputs = []
-        for index, size in enumerate(batches.sizes):
-            batch = batches[index]
+        for batch in batches:
 
             def body(watch: Watch, batch: Any) -> Any:
                 return step(parts, batch, watch)
 
             args = (values, read_hyperparameters(parts.optimizer), batch)
-            job = Job((kind, form, form_of(batch), size), args, batch=batch)
+            job = Job((kind, form, form_of(batch), *args[1]), args, batch=batch)
             changed, output = self._program(job, parts, batches, body)(*args)
             values.variables.update(changed.variables)
             outputs.append(output)
@@ -226,8 +223,8 @@ class Compiled:
         job = Job(
             (*key, single),
             args,
-            batch=batches.shapes(size),
-            samples=batches.samples,
+            batch=batches.data.shapes(size),
+            samples=batches.data.samples,
             around=one_step(batches.batch_size, size) if single else many_steps(batches.batch_size),
             looped=not single,
             # A short last batch may always have a program of its own.
@@ -239,15 +236,15 @@ class Compiled:
 
     def _program(self, job: Job, parts: Parts, batches: Batches, body: Callable[..., Any]) -> Callable[..., Any]:
         """The program for `body`, with the labels checked against the prediction, whose shape a trace tells."""
-        key = (*job.key, *job.args[1])
+        check = batches.watch(parts.loss)
 
-        def watch(phase: str, _: str, values: Any) -> None:
+        def watch(phase: str, path: str, values: Any) -> None:
+            check(phase, path, values)
             if phase == "prediction":
-                batches.check_labels(parts.loss, values)
-                self._predictions[key] = jax.tree.map(jax.typeof, values)
+                self._predictions[job.key] = jax.tree.map(jax.typeof, values)
 
-        program = self.programs.get(job.keyed(key), parts, partial(body, watch))
-        batches.check_labels(parts.loss, self._predictions[key])
+        program = self.programs.get(job, parts, partial(body, watch))
+        batches.check_labels(parts.loss, self._predictions[job.key])
         return program
 
 

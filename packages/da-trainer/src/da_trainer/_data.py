@@ -27,6 +27,13 @@ class Data:
     samples: int
     labels: tuple[int, int] | None = None
 
+    def shapes(self, samples: int) -> tuple[Any, ...]:
+        """The arrays of so many samples, without their numbers."""
+        return jax.tree.map(
+            lambda array: jax.ShapeDtypeStruct((samples, *array.shape[1:]), array.dtype, sharding=array.sharding),
+            self.arrays,
+        )
+
     def head(self, samples: int) -> "Data":
         """The first samples."""
         arrays = jax.tree.map(lambda array: array[:samples], self.arrays)

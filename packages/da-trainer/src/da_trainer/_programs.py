@@ -4,7 +4,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -58,10 +58,6 @@ class Job:
     def training(self) -> bool:
         """Whether the values hold slots, and their memory is given to the results."""
         return self.key[0] == "training"
-
-    def keyed(self, key: Key) -> "Job":
-        """The same under another key."""
-        return replace(self, key=key)
 
 
 @dataclass(frozen=True)

@@ -354,7 +354,8 @@ class Trainer:
         alike = at is not None or self.schedule is None
         epochs = [epoch + (at or 0) / steps] if alike else [epoch + step / steps for step in range(steps)]
         eta = tuple(self.multiplier(each) for each in epochs)
-        lr = tuple(self._lr() * multiplier for multiplier in eta)
+        base = self._lr()
+        lr = tuple(base * multiplier for multiplier in eta)
         if alike:
             eta, lr = eta * steps, lr * steps
         return EpochRates(lr, eta, float(self.weight_decay), None if self.clip_norm is None else float(self.clip_norm))

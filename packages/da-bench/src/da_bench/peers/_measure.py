@@ -105,7 +105,7 @@ def measure_peers(
     seconds: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         task_file = Path(folder) / "task.npz"
-        task.write(task_file)
+        steps = epochs * task.write(task_file)
         try:
             for name in names:
                 tell(f"{task.name}: {name}")
@@ -131,8 +131,6 @@ def measure_peers(
         finally:
             for process in running.values():
                 process.close()
-    X, _ = task.data()
-    steps = epochs * (len(X) // task.batch_size)
     rates = {name: summary([steps / each for each in times]) for name, times in seconds.items()}
     return {
         "model": task.name,

@@ -34,14 +34,15 @@ class Task:
     batch_size: int
     data: Callable[[], tuple[Any, Any]]
 
-    def write(self, path: Path) -> None:
-        """Writes all of it into an .npz file that needs NumPy alone to be read."""
+    def write(self, path: Path) -> int:
+        """Writes all of it into an .npz file that needs NumPy alone to be read; returns the steps of an epoch."""
         X, y = self.data()
         model = mlp(list(self.widths), jax.random.PRNGKey(0))
         contents: dict[str, Any] = {f"parameter_{i}": param.value for i, param in enumerate(model.params())}
         contents |= {"X": np.asarray(X, np.float32), "y": np.asarray(y), "widths": np.array(self.widths)}
         contents |= {"loss": self.loss, "optimizer": self.optimizer, "lr": self.lr, "batch_size": self.batch_size}
         np.savez(path, allow_pickle=False, **contents)
+        return len(X) // self.batch_size
 
 
 def _digits() -> tuple[Any, Any]:

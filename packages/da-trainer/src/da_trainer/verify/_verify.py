@@ -4,6 +4,7 @@ import copy
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +122,20 @@ class _Comparison:
         return Report(mode, loop, compiled, values, divergence, referee, refusal)
 
 
+@dataclass(frozen=True)
 class _Step:
     """A step of the comparison: which batch, at which rates, and its number from 1."""
 
-    def __init__(self, number: int, epoch: int, batches: Batches, index: int, rates: EpochRates) -> None:
-        self.number, self.epoch, self.batches, self.index, self.rates = number, epoch, batches, index, rates
-        self.span = range(index, index + 1)
+    number: int
+    epoch: int
+    batches: Batches
+    index: int
+    rates: EpochRates
+
+    @property
+    def span(self) -> range:
+        """The step alone, as executors take steps."""
+        return range(self.index, self.index + 1)
 
 
 def _steps(
