@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from da_layers import MSE, BatchNorm, Dense, Dropout, Sequential, SoftmaxCrossEntropy, cnn, mlp
-from da_optim import Adam, CosineLR
+from da_optim import SGD, Adam, CosineLR, Schedule
 from da_trainer import Callback, Trainer, bits_equal
 from da_trainer._pace import Pace
 
@@ -55,9 +55,39 @@ def test_an_int_fixes_the_steps_of_a_call(monkeypatch):
     trainer = Trainer(noisy(), SoftmaxCrossEntropy(), Adam(0.01), compile=True, steps_per_call=4)
     calls = Calls(trainer, monkeypatch)
     trainer.fit(X, Y, 1, 8)
-    assert calls.steps == [4, 2, 1]
+    assert calls.steps == [4, 3]
     trainer.fit(X, Y, 1, 8, drop_last=True)
-    assert calls.steps[3:] == [4, 2]
+    assert calls.steps[2:] == [4, 2]
+
+
+def test_a_call_takes_many_epochs_where_nobody_looks_between_them(monkeypatch, everything):
+    trainer = Trainer(noisy(), SoftmaxCrossEntropy(), Adam(0.01), CosineLR(7), compile=True, steps_per_call=16)
+    loop = Trainer(noisy(), SoftmaxCrossEntropy(), Adam(0.01), CosineLR(7))
+    calls = Calls(trainer, monkeypatch)
+    trainer.fit(X, Y, 5, 8)
+    # 7 steps an epoch: two epochs at once.
+    assert calls.steps == [14, 14, 7]
+    trainer.fit(X, Y, 2, 8, callbacks=[Callback()])
+    assert calls.steps[3:] == [7, 7]
+    assert bits_equal(everything(trainer), everything(loop.fit(X, Y, 7, 8))).differences == {}
+    assert len(set(trainer.history_["lr"])) == len(trainer.history_["train_loss"]) == 7
+
+
+def test_a_bad_step_inside_many_epochs_leaves_the_epochs_before_it(mode, everything):
+    """The learning rate of the third epoch's second step is what breaks it: the step after that is not finite."""
+
+    class Breaking(Schedule):
+        def multiplier(self, epoch):
+            return 1e30 if epoch > 2.1 else 1.0
+
+    def make():
+        return Trainer(noisy(), SoftmaxCrossEntropy(), SGD(0.1), Breaking(), compile=mode, steps_per_call=100)
+
+    trainer = make()
+    with pytest.raises(FloatingPointError, match=r"in epoch 3, step 3, first in"):
+        trainer.fit(X, Y, 5, 8)
+    assert trainer.epoch_ == len(trainer.history_["train_loss"]) == len(trainer.history_["lr"]) == 2
+    assert trainer.history_ == make().fit(X, Y, 2, 8).history_
 
 
 def test_a_callback_that_wants_every_step_gets_every_step(monkeypatch, everything):
@@ -86,14 +116,14 @@ def test_convolutions_run_step_by_step_on_a_cpu(monkeypatch, everything):
         if mode:
             get = trainer.executor.programs.get
 
-            def seen(job, *args, get=get, programs=programs):
-                program = get(job, *args)
-                programs.append(job.looped)
-                return program
+            def seen(key, steps, *args, get=get, programs=programs):
+                programs.append(len(steps))
+                return get(key, steps, *args)
 
             monkeypatch.setattr(trainer.executor.programs, "get", seen)
-        results.append(everything(trainer.fit(IMAGES, Y[:20], 2, 4)))
-        assert not any(programs)
+        results.append(everything(trainer.fit(IMAGES, Y[:20], 2, 8)))
+        # A program that loops would hold the step of the short last batch too.
+        assert programs == ([1] * 6 if mode else [])
     assert bits_equal(*results).differences == {}
 
 
@@ -106,7 +136,7 @@ def test_a_whole_fit_passes_without_an_implicit_transfer():
         trainer.fit(data, data, 2, 8, key=key, X_val=data, y_val=data)
 
 
-def test_values_are_read_from_the_device_once_an_epoch(monkeypatch):
+def test_values_are_read_from_the_device_once_an_epoch_at_most(monkeypatch):
     trainer = train(True, epochs=1)
     reads, get = [], jax.device_get
 
@@ -116,6 +146,9 @@ def test_values_are_read_from_the_device_once_an_epoch(monkeypatch):
 
     monkeypatch.setattr(jax, "device_get", counted)
     trainer.fit(X, Y, 5, 8)
+    assert len(reads) <= 5
+    reads.clear()
+    trainer.fit(X, Y, 5, 8, callbacks=[Callback()])
     assert len(reads) == 5
 
 

@@ -1,4 +1,4 @@
-"""The batches of an epoch, gathered on the device."""
+"""The batches of one epoch or more, gathered on the device."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,35 +15,51 @@ from ._values import index_scalar
 
 
 class Batches:
-    """The batches of one pass over the data.
+    """The batches of one pass over the data or more, one after another.
 
     Args:
         data: checked arrays.
-        batch_size: samples in a batch; the last one may be shorter.
-        order: (samples,) int32, the order of the samples; None for the order they have.
+        batch_size: samples in a batch; the last one of a pass may be shorter.
+        orders: the order of the samples in each epoch; None for the order they have.
         drop_last: leave out a last batch that is shorter.
+        epochs: the number of each pass.
 
     Attributes:
-        sizes: number of samples in each batch.
-        full: number of batches that are not short.
+        sizes: number of samples in each batch of a pass.
         batch_size: samples in a batch that is not short.
         data: the data.
-        source: (arrays, order), of which `gather` makes a batch.
+        orders: as given.
+        epochs: as given.
     """
 
-    def __init__(self, data: Data, batch_size: int, order: jax.Array | None = None, drop_last: bool = False) -> None:
-        self.data, self.batch_size, self.source = data, batch_size, (data.arrays, order)
+    def __init__(
+        self,
+        data: Data,
+        batch_size: int,
+        orders: "Orders | None" = None,
+        drop_last: bool = False,
+        epochs: range = range(1),
+    ) -> None:
+        self.data, self.batch_size, self.orders, self.epochs = data, batch_size, orders, epochs
         end = data.samples - data.samples % batch_size if drop_last else data.samples
-        self._starts = range(0, end, batch_size)
-        self.sizes = [min(batch_size, data.samples - start) for start in self._starts]
-        self.full = sum(size == batch_size for size in self.sizes)
+        self.sizes = [min(batch_size, data.samples - start) for start in range(0, end, batch_size)]
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.sizes) * len(self.epochs)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """The number of the epoch that batch `index` is in, and its place there."""
+        passes, place = divmod(index, len(self.sizes))
+        return self.epochs[passes], place
+
+    def source(self, epoch: int) -> tuple[Any, jax.Array | None]:
+        """(arrays, order), of which `gather` makes a batch of the epoch."""
+        return self.data.arrays, None if self.orders is None else self.orders.of(epoch)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         """The arrays of batch `index`."""
-        return _gather(*self.source, index_scalar(self._starts[index]), size=self.sizes[index])
+        epoch, place = self.place(index)
+        return _gather(*self.source(epoch), index_scalar(place * self.batch_size), size=self.sizes[place])
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return (self[index] for index in range(len(self)))
@@ -63,7 +79,7 @@ class Batches:
         return watch
 
     def mean_over_samples(self, losses: Any, counted: Any = True) -> float:
-        """The mean of the batches' losses, each weighed by its samples; over the batches that are `counted`."""
+        """The mean of the losses of a pass, each weighed by its batch's samples; over those that are `counted`."""
         weights = np.array(self.sizes, np.float64)
         kept = np.broadcast_to(counted, weights.shape)
         return float(np.average(np.asarray(losses, np.float64)[kept], weights=weights[kept])) if kept.any() else np.nan
@@ -78,27 +94,20 @@ class Orders:
     """
 
     def __init__(self, key: jax.Array, samples: int) -> None:
-        self._key, self._samples = key, samples
-        self._prepared: dict[int, jax.Array] = {}
-
-    def prepare(self, epoch: int) -> None:
-        """Has an epoch's order made while the device is busy with the one before."""
-        self._prepared = {epoch: shuffled(self._key, epoch, self._samples)}
+        self.key, self._samples = key, samples
+        # The last one asked for: an epoch asks for its own again and again.
+        self._last: tuple[int, jax.Array] | None = None
 
     def of(self, epoch: int) -> jax.Array:
         """(samples,) int32, the order of an epoch."""
-        if epoch not in self._prepared:
-            self.prepare(epoch)
-        return self._prepared[epoch]
-
-
-def shuffled(key: jax.Array, epoch: int, samples: int) -> jax.Array:
-    """The order of an epoch's samples; depends on the key, the epoch's number and the count of samples alone."""
-    return _permutation(key, jax.device_put(np.uint32(epoch)), samples=samples)
+        if self._last is None or self._last[0] != epoch:
+            self._last = epoch, permutation(self.key, index_scalar(epoch), self._samples)
+        return self._last[1]
 
 
 @partial(jax.jit, static_argnames="samples")
-def _permutation(key: jax.Array, epoch: jax.Array, *, samples: int) -> jax.Array:
+def permutation(key: jax.Array, epoch: jax.Array, samples: int) -> jax.Array:
+    """The order of an epoch's samples; depends on the key, the epoch's number and the count of samples alone."""
     return jax.random.permutation(jax.random.fold_in(key, epoch), samples)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,10 +14,11 @@ from ._batches import Batches
 from ._forms import form_of
 from ._many_steps import many_steps, one_step
 from ._nonfinite import NonFiniteStep
-from ._pace import Pace
-from ._programs import Job, LoopedConvolution, Programs
-from ._rates import EpochRates
-from ._step import Options, Outcome, Watch, evaluation_step, prediction_step, train_step
+from ._pace import Pace, room
+from ._programs import Programs
+from ._rates import StepRates
+from ._step import Options, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
+from ._traces import Job, Key, TracedStep, Traces
 from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
 
 # Calls that may be on the device at once: enough to keep it busy, few enough for Ctrl-C. One that takes many steps
@@ -39,7 +40,7 @@ class _Done:
 
     batches: Batches
     steps: range
-    rates: EpochRates
+    rates: StepRates
     options: Options
     outcome: Outcome
 
@@ -58,17 +59,16 @@ class Compiled:
     Args:
         exact: keep eager's rounding; False leaves XLA free.
         may_recompile: whether training may need a further program.
-        steps_per_call: steps that one call takes, None to choose so that a call takes a quarter of a second. A short
-            last batch has a call of its own, and on a CPU each step of a model with convolutions: in a loop XLA runs
-            those there by another, slower kernel with other bits.
+        steps_per_call: steps that one call takes, None to choose so that a call takes a quarter of a second. On a CPU
+            each step of a model with convolutions has a call of its own: in a loop XLA runs those there by another,
+            slower kernel with other bits.
     """
 
     def __init__(self, exact: bool, may_recompile: bool = True, steps_per_call: int | None = None) -> None:
         self.exact, self.may_recompile = exact, may_recompile
-        self.programs = Programs(exact)
+        self.traces, self.programs = Traces(exact), Programs()
         self.pace = Pace(steps_per_call)
         self._predictions: dict[Hashable, Any] = {}
-        self._step_by_step: set[Hashable] = set()
         self._state: Values | None = None
         self._form = -1
         self._done: list[_Done] = []
@@ -79,9 +79,14 @@ class Compiled:
         """A copy or pickle starts without programs, which can be neither; the state is in the objects."""
         return Compiled, (self.exact, self.may_recompile, self.pace.fixed)
 
+    @property
+    def compile_seconds(self) -> float:
+        """What tracing and compiling have taken so far."""
+        return self.traces.seconds + self.programs.seconds
+
     def look_again(self) -> None:
         """Compares the objects' attributes with those that the programs were traced with, before their next use."""
-        self.programs.look_again()
+        self.traces.look_again()
 
     def load(self, parts: Parts) -> None:
         """Takes the values from the objects, as copies: steps reuse their memory."""
@@ -90,35 +95,49 @@ class Compiled:
         self._form = form_of(values)
         self._done = []
 
+    def epochs_at_once(self, steps: int) -> int:
+        """Epochs of so many steps that calls may go through without a stop."""
+        return self.pace.epochs(steps)
+
     def calls(self, batches: Batches, one_by_one: bool) -> Iterator[range]:
-        """The steps of an epoch, as many in each call as the last calls suggest."""
-        start, full = 0, batches.full
-        while start < full:
-            stop = start + 1 if one_by_one else min(start + self.pace.steps, full)
+        """The steps of all epochs, as many in each call as the last calls suggest."""
+        start = 0
+        while start < len(batches):
+            stop = start + 1 if one_by_one else min(start + self.pace.steps, len(batches))
             yield range(start, stop)
             start = stop
-        if full < len(batches):
-            yield range(full, len(batches))
 
-    def run(self, parts: Parts, batches: Batches, steps: range, rates: EpochRates, options: Options) -> Outcome:
-        """Training steps, all with batches of one size; whether they were finite is looked at in `store`."""
+    def run(self, parts: Parts, batches: Batches, steps: range, rates: StepRates, options: Options) -> Outcome:
+        """Training steps; whether they were finite is looked at in `store`."""
         if self._state is None:
             self.load(parts)
-        args = (self._state, read_hyperparameters(parts.optimizer), rates.stacked(), batches.source)
-        sizes = form_of(batches.source), len(batches), batches.sizes[steps.start], batches.batch_size
-        key = ("training", self._form, *sizes, options, rates.weight_decay == 0, rates.clip_norm is None, *args[1])
-        training = partial(self._training, key, parts, batches, steps, (*args, _span(steps)), options)
-        # One step needs no loop; nor does a short last batch.
-        single = batches.full == 1 or steps.start >= batches.full or key in self._step_by_step or self.pace.fixed == 1
-        try:
-            program = training(single)
-        except LoopedConvolution:
-            self._step_by_step.add(key)
-            single, program = True, training(single=True)
-        for span in [range(i, i + 1) for i in steps] if single else [steps]:
-            self._wait(_IN_FLIGHT if single else _MANY_IN_FLIGHT)
+        data, sizes, key_of_order = batches.data, batches.sizes, None if batches.orders is None else batches.orders.key
+        numbers = read_hyperparameters(parts.optimizer)
+        forms = self._form, form_of(data.arrays), form_of(key_of_order)
+        counts = len(sizes), sizes[-1], batches.batch_size
+        switches = options, rates.weight_decay == 0, rates.clip_norm is None
+        key = ("training", *forms, *counts, *switches, *numbers)
+        traced = {
+            size: self._training_step(key, size, parts, batches, steps, rates, options) for size in dict.fromkeys(sizes)
+        }
+        looped = self.pace.fixed != 1 and not (_on_cpu(data.arrays) and any(step.convolves for step in traced.values()))
+        taken = numbers, rates.stacked(room(len(sizes)))
+        for span in [steps] if looped else [range(index, index + 1) for index in steps]:
+            epoch, place = batches.place(span.start)
+            if looped:
+                made_of = list(traced.values())
+                around = many_steps(batches.batch_size, sizes, data.samples)
+                source: Any = data.arrays, key_of_order, index_scalar(batches.epochs.start)
+                args = *taken, source, (index_scalar(span.start), index_scalar(span.stop))
+            else:
+                made_of = [traced[sizes[place]]]
+                around = one_step(batches.batch_size, sizes[place])
+                source = batches.source(epoch)
+                args = *taken, source, (index_scalar(span.start), index_scalar(place))
+            program = self.programs.get((*key, looped or sizes[place]), made_of, around, (self._state, *args))
+            self._wait(_MANY_IN_FLIGHT if looped else _IN_FLIGHT)
             start = time.perf_counter()
-            self._state, outcome = program(self._state, *args[1:], _span(span))
+            self._state, outcome = program(self._state, *args)
             self._done.append(_Done(batches, span, rates, options, outcome))
             self._in_flight.append(_Call(outcome.loss, len(span), start))
         return outcome
@@ -169,15 +188,15 @@ class Compiled:
     def _stop_before(self, parts: Parts, good: list[_Done], bad: _Done, place: int) -> None:
         if place:
             good = [*good, _Done(bad.batches, bad.steps[:place], bad.rates, bad.options, bad.outcome)]
-        self._run_again(parts, good)
+        before = self._run_again(parts, good)
         index = bad.steps[place]
-        raise NonFiniteStep(bad.batches[index], index, bad.rates.at(index))
+        raise NonFiniteStep(bad.batches, index, bad.rates.at(index), before)
 
-    def _run_again(self, parts: Parts, calls: list[_Done]) -> None:
+    def _run_again(self, parts: Parts, calls: list[_Done]) -> Outcome:
         # The objects still hold what `load` read, and the same steps give the same bits.
         for call in calls:
             self.run(parts, call.batches, call.steps, call.rates, call.options)
-        self.store(parts)
+        return self.store(parts)
 
     def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
         """The loss on each batch (x, y)."""
@@ -188,8 +207,8 @@ class Compiled:
         return self._forward_all("prediction", prediction_step, parts, batches)
 
     def _forward_all(self, kind: str, step: Callable[..., Any], parts: Parts, batches: Batches) -> list[Any]:
-        self.programs.look_again()
-        values = read_values(parts, slots=False)
+        self.traces.look_again()
+        values, numbers = read_values(parts, slots=False), read_hyperparameters(parts.optimizer)
         form = form_of(values)
         outputs = []
         for batch in batches:
@@ -197,45 +216,36 @@ class Compiled:
             def body(watch: Watch, batch: Any) -> Any:
                 return step(parts, batch, watch)
 
-            args = (values, read_hyperparameters(parts.optimizer), batch)
-            job = Job((kind, form, form_of(batch), *args[1]), args, batch=batch)
-            changed, output = self._program(job, parts, batches, body)(*args)
+            args = values, numbers, batch
+            job = Job((kind, form, form_of(batch), *numbers), args, batch=batch)
+            traced = self._traced(job, parts, batches, body)
+            changed, output = self.programs.get(job.key, [traced], _alone, args)(*args)
             values.variables.update(changed.variables)
             outputs.append(output)
         write_values(parts, values)
         return outputs
 
-    def _training(
-        self,
-        key: tuple[Hashable, ...],
-        parts: Parts,
-        batches: Batches,
-        steps: range,
-        args: tuple[Any, ...],
-        options: Options,
-        single: bool,
-    ) -> Callable[..., Any]:
-        size = batches.sizes[steps.start]
+    def _training_step(
+        self, key: Key, size: int, parts: Parts, batches: Batches, steps: range, rates: StepRates, options: Options
+    ) -> TracedStep:
+        batch = batches.data.shapes(size)
 
-        def body(watch: Watch, rates: Any, batch: Any) -> Outcome:
+        def body(watch: Watch, rates: Rates, batch: Any) -> Outcome:
             return train_step(parts, batch, rates, options, watch)
 
+        # A short last batch may always have a program of its own.
+        refused = not self.may_recompile and size == batches.batch_size
         job = Job(
-            (*key, single),
-            args,
-            batch=batches.data.shapes(size),
-            samples=batches.data.samples,
-            around=one_step(batches.batch_size, size) if single else many_steps(batches.batch_size),
-            looped=not single,
-            # A short last batch may always have a program of its own.
-            refuse_at=""
-            if self.may_recompile or steps.start >= batches.full
-            else f"step {steps.start + 1} of an epoch",
+            (*key, size),
+            (self._state, read_hyperparameters(parts.optimizer), rates.at(steps.start), batch),
+            batch=batch,
+            counts={"data": batches.data.samples, "batches": len(batches.sizes)},
+            refuse_at=f"step {batches.place(steps.start)[1] + 1} of an epoch" if refused else "",
         )
-        return self._program(job, parts, batches, body)
+        return self._traced(job, parts, batches, body)
 
-    def _program(self, job: Job, parts: Parts, batches: Batches, body: Callable[..., Any]) -> Callable[..., Any]:
-        """The program for `body`, with the labels checked against the prediction, whose shape a trace tells."""
+    def _traced(self, job: Job, parts: Parts, batches: Batches, body: Callable[..., Any]) -> TracedStep:
+        """The step of `body`, with the labels checked against the prediction, whose shape a trace tells."""
         check = batches.watch(parts.loss)
 
         def watch(phase: str, path: str, values: Any) -> None:
@@ -243,13 +253,18 @@ class Compiled:
             if phase == "prediction":
                 self._predictions[job.key] = jax.tree.map(jax.typeof, values)
 
-        program = self.programs.get(job, parts, partial(body, watch))
+        step = self.traces.get(job, parts, partial(body, watch))
         batches.check_labels(parts.loss, self._predictions[job.key])
-        return program
+        return step
 
 
-def _span(steps: range) -> tuple[jax.Array, jax.Array]:
-    return index_scalar(steps.start), index_scalar(steps.stop)
+def _alone(steps: Sequence[TracedStep], *args: Any) -> Any:
+    (step,) = steps
+    return step(*args)
+
+
+def _on_cpu(arrays: Any) -> bool:
+    return any(device.platform == "cpu" for leaf in jax.tree.leaves(arrays) for device in leaf.devices())
 
 
 @jax.jit

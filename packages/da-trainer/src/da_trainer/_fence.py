@@ -72,9 +72,9 @@ def digest(lowered: Any) -> bytes:
     return hashed.digest()
 
 
-def contains(traced: Any, primitive: str) -> bool:
-    """Whether a traced program calls the primitive of that name, in whatever part of it."""
-    pending = [traced.jaxpr.jaxpr]
+def contains(jaxpr: Any, primitive: str) -> bool:
+    """Whether a traced function calls the primitive of that name, in whatever part of it."""
+    pending = [jaxpr.jaxpr]
     while pending:
         for equation in pending.pop().eqns:
             if equation.primitive.name == primitive:

@@ -1,7 +1,8 @@
 """Fit: epochs, shuffling, the epoch's loss, validation and early stopping; the same for both executors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import jax
@@ -16,6 +17,7 @@ from ._forms import form_of
 from ._loop import Loop
 from ._nonfinite import NonFiniteStep, nonfinite_error
 from ._progress import Progress
+from ._rates import StepRates
 from ._step import Outcome
 from ._values import Parts, read_values, write_values
 
@@ -41,16 +43,20 @@ class Plan:
 
 def fit(trainer: "Trainer", plan: Plan) -> None:
     """Trains for the plan's epochs; epochs go on counting from the fit before."""
+    orders = Orders(plan.key, plan.data.samples) if plan.shuffle else None
     steps = len(Batches(plan.data, plan.batch_size, drop_last=plan.drop_last))
     last = trainer.epoch_ + plan.epochs
     if plan.validation is not None:
         _try_validation(trainer, plan, plan.validation)
     progress = Progress(steps * plan.epochs, plan.progress)
     trainer.executor.look_again()
-    orders = Orders(plan.key, plan.data.samples) if plan.shuffle else None
     try:
         while trainer.epoch_ < last:
-            _epoch(trainer, plan, orders, progress)
+            # Someone looks at the objects after each epoch, or many may go by in one call.
+            looked_at = plan.callbacks or plan.validation is not None
+            stop_at = trainer.epoch_ + (1 if looked_at else trainer.executor.epochs_at_once(steps))
+            epochs = range(trainer.epoch_, min(stop_at, last))
+            _epochs(trainer, plan, Batches(plan.data, plan.batch_size, orders, plan.drop_last, epochs), progress)
             stop = plan.stopping is not None and plan.stopping.update(trainer.parts(), trainer.history_["val_loss"][-1])
             losses = {name: values[-1] for name, values in trainer.history_.items() if values and name != "lr"}
             progress.epoch(trainer.epoch_, last, losses)
@@ -67,45 +73,69 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
         trainer.parts().zero_grads()
 
 
-def _epoch(trainer: "Trainer", plan: Plan, orders: Orders | None, progress: Progress) -> None:
-    epoch, parts, executor = trainer.epoch_, trainer.parts(), trainer.executor
-    batches = Batches(plan.data, plan.batch_size, None if orders is None else orders.of(epoch), plan.drop_last)
-    watchers = [callback for callback in plan.callbacks if wants_steps(callback)]
-    rates = trainer.rates(epoch, len(batches))
-    record = {"lr": rates.lr[0]}
+def _epochs(trainer: "Trainer", plan: Plan, batches: Batches, progress: Progress) -> None:
+    """Trains on all `batches`, and writes each epoch's entry into the history."""
+    rates = trainer.rates(batches.epochs, len(batches.sizes))
     outcomes: list[Outcome] = []
+    try:
+        _steps(trainer, plan, batches, rates, outcomes, progress)
+    except BaseException as error:
+        if isinstance(error, NonFiniteStep) and error.before is not None:
+            outcomes.append(error.before)
+        if plan.validation is None:
+            _record(trainer, batches, rates, outcomes)
+        if isinstance(error, NonFiniteStep):
+            raise nonfinite_error(trainer.parts(), error, trainer.options) from None
+        raise
+    validation = {} if plan.validation is None else {"val_loss": _validate(trainer, plan, plan.validation)}
+    _record(trainer, batches, rates, outcomes, validation)
+
+
+def _steps(
+    trainer: "Trainer", plan: Plan, batches: Batches, rates: StepRates, outcomes: list[Outcome], progress: Progress
+) -> None:
+    """Takes the steps; `outcomes` get those whose values are in the objects in the end."""
+    parts, executor = trainer.parts(), trainer.executor
+    watchers = [callback for callback in plan.callbacks if wants_steps(callback)]
     executor.load(parts)
     try:
-        try:
-            for steps in executor.calls(batches, bool(watchers)):
-                if watchers and steps.start:
-                    rates = trainer.rates(epoch, len(batches), steps.start)
-                with naming_shapes(plan.data):
-                    executor.run(parts, batches, steps, rates, trainer.options)
-                progress.step(len(steps))
-                if watchers:
-                    outcomes.append(executor.store(parts))
-                    for callback in watchers:
-                        callback.on_step_end(trainer, epoch + 1, steps.stop, float(outcomes[-1].loss[0]))
-                    # Found anew, as a callback may have changed the model.
-                    parts = trainer.parts()
-                    executor.look_again()
-                    executor.load(parts)
-            if orders is not None:
-                orders.prepare(epoch + 1)
-        finally:
-            outcomes.append(_stored(executor, parts))
-    except NonFiniteStep as bad:
-        raise nonfinite_error(parts, bad, epoch + 1, trainer.options) from None
+        for steps in executor.calls(batches, bool(watchers)):
+            if watchers and steps.start:
+                rates = trainer.rates(batches.epochs, len(batches.sizes), steps.start)
+            with naming_shapes(plan.data):
+                executor.run(parts, batches, steps, rates, trainer.options)
+            progress.step(len(steps))
+            if watchers:
+                outcomes.append(executor.store(parts))
+                for callback in watchers:
+                    callback.on_step_end(trainer, batches.epochs.start + 1, steps.stop, float(outcomes[-1].loss[0]))
+                # Found anew, as a callback may have changed the model.
+                parts = trainer.parts()
+                executor.look_again()
+                executor.load(parts)
+    finally:
+        outcomes.append(_stored(executor, parts))
+
+
+def _record(
+    trainer: "Trainer",
+    batches: Batches,
+    rates: StepRates,
+    outcomes: list[Outcome],
+    validation: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Writes the entries of the epochs that are complete, each all at once."""
+    if not outcomes:
+        return
     losses, finite = (np.concatenate(arrays) for arrays in zip(*outcomes, strict=True))
-    record["train_loss"] = batches.mean_over_samples(losses, finite)
-    if plan.validation is not None:
-        record["val_loss"] = _validate(trainer, plan, plan.validation)
-    # All at once: an exception in the validation leaves no half of an entry.
-    for name, value in record.items():
-        trainer.history_[name].append(value)
-    trainer.skipped_steps_ += int((~finite).sum())
-    trainer.epoch_ += 1
+    steps = len(batches.sizes)
+    for start in range(0, len(losses) - steps + 1, steps):
+        counted = finite[start : start + steps]
+        train_loss = batches.mean_over_samples(losses[start : start + steps], counted)
+        for name, value in {"lr": rates.lr[start], "train_loss": train_loss, **validation}.items():
+            trainer.history_[name].append(value)
+        trainer.skipped_steps_ += int((~counted).sum())
+        trainer.epoch_ += 1
 
 
 def _stored(executor: Loop | Compiled, parts: Parts) -> Outcome:

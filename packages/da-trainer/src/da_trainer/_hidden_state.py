@@ -13,18 +13,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ._compile_error import RefusedStepError
-from ._fence import digest
+from ._same_jaxpr import same_jaxpr
 from ._snapshot import Change, Snapshot
 
 
-def reject_hidden_state(
-    trace: Callable[[], Any], computation: bytes, snapshot: Snapshot, written: Collection[str]
-) -> set[str]:
+def reject_hidden_state(trace: Callable[[], Any], jaxpr: Any, snapshot: Snapshot, written: Collection[str]) -> set[str]:
     """Traces the step again with unreadable attributes.
 
     Args:
-        trace: traces and lowers the step.
-        computation: digest of what it gave the first time.
+        trace: traces the step.
+        jaxpr: what it gave the first time.
         snapshot: the objects before the first trace.
         written: paths of attributes that other steps write.
 
@@ -43,7 +41,7 @@ def reject_hidden_state(
             raise rejections[-1]
         _replace(change, _Sentinel(rejections[-1]))
     try:
-        same = digest(trace()) == computation
+        same = same_jaxpr(trace(), jaxpr)
     except Exception as error:
         if any(error is rejection for rejection in rejections):
             raise

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._batches import Batches
 from ._nonfinite import NonFiniteStep
-from ._rates import EpochRates
+from ._rates import StepRates
 from ._step import Options, Outcome, evaluation_step, prediction_step, train_step
 from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
 
@@ -26,11 +26,15 @@ class Loop:
         """Starts to collect outcomes; the values are in the objects."""
         self._outcomes = []
 
+    def epochs_at_once(self, steps: int) -> int:
+        """One: there is nothing to be gained by more."""
+        return 1
+
     def calls(self, batches: Batches, one_by_one: bool) -> Iterator[range]:
         """The steps of an epoch, each in a call of its own."""
         return (range(index, index + 1) for index in range(len(batches)))
 
-    def run(self, parts: Parts, batches: Batches, steps: range, rates: EpochRates, options: Options) -> Outcome:
+    def run(self, parts: Parts, batches: Batches, steps: range, rates: StepRates, options: Options) -> Outcome:
         """Training steps, one for each index.
 
         Raises:
@@ -40,14 +44,14 @@ class Loop:
             self._outcomes.append(self._step(parts, batches, index, rates, options))
         return self._outcomes[-1]
 
-    def _step(self, parts: Parts, batches: Batches, index: int, rates: EpochRates, options: Options) -> Outcome:
+    def _step(self, parts: Parts, batches: Batches, index: int, rates: StepRates, options: Options) -> Outcome:
         before = read_values(parts)
         batch = batches[index]
         try:
             with hyperparameters(parts.optimizer, read_hyperparameters(parts.optimizer)):
                 outcome = train_step(parts, batch, rates.at(index), options, batches.watch(parts.loss))
             if not options.skip_nonfinite and not jax.device_get(outcome.finite):
-                raise NonFiniteStep(batch, index, rates.at(index))
+                raise NonFiniteStep(batches, index, rates.at(index))
         except BaseException:
             write_values(parts, before)
             raise

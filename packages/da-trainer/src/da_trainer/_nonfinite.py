@@ -6,28 +6,37 @@ import jax
 import jax.numpy as jnp
 from da_layers import label_of, observe
 
-from ._step import Options, Rates, train_step, unwatched
+from ._batches import Batches
+from ._step import Options, Outcome, Rates, train_step, unwatched
 from ._values import Parts, hyperparameters, read_hyperparameters, read_values, write_values
 
 
-class NonFiniteStep(Exception):  # noqa: N818 - a signal from an executor to fit, which names epoch and step
-    """A step whose loss or gradient is not finite; the objects hold the values from before it."""
+class NonFiniteStep(Exception):  # noqa: N818 - a signal from an executor to fit
+    """A step whose loss or gradient is not finite; the objects hold the values from before it.
 
-    def __init__(self, batch: Any, index: int, rates: Rates) -> None:
+    Args:
+        batches: what it took its batch of.
+        index: of the batch among them.
+        rates: the step's.
+        before: the outcomes of the steps before it since `load`.
+    """
+
+    def __init__(self, batches: Batches, index: int, rates: Rates, before: Outcome | None = None) -> None:
         super().__init__(index)
-        self.batch, self.index, self.rates = batch, index, rates
+        self.batches, self.index, self.rates, self.before = batches, index, rates, before
 
 
 class _Found(Exception):  # noqa: N818 - leaves the step as soon as the layer is known
     pass
 
 
-def nonfinite_error(parts: Parts, bad: NonFiniteStep, epoch: int, options: Options) -> FloatingPointError:
+def nonfinite_error(parts: Parts, bad: NonFiniteStep, options: Options) -> FloatingPointError:
     """What the user is told: epoch and step, counted from 1, and the first layer whose output is not finite."""
-    where = _first_nonfinite(parts, bad.batch, bad.rates, options)
+    where = _first_nonfinite(parts, bad.batches[bad.index], bad.rates, options)
+    epoch, place = bad.batches.place(bad.index)
     return FloatingPointError(
-        f"The loss and every gradient must be finite. Received: NaN or infinity in epoch {epoch}, step "
-        f"{bad.index + 1}, first in {where}. The model holds the values from before that step; "
+        f"The loss and every gradient must be finite. Received: NaN or infinity in epoch {epoch + 1}, step "
+        f"{place + 1}, first in {where}. The model holds the values from before that step; "
         f"on_nonfinite='skip' would leave such steps out."
     )
 

@@ -1,4 +1,4 @@
-"""The rates of an epoch's steps."""
+"""The rates of the steps of one epoch or more."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,8 +11,8 @@ from ._step import Rates
 from ._values import scalar
 
 
-class EpochRates(NamedTuple):
-    """The rates of each step of an epoch.
+class StepRates(NamedTuple):
+    """The rates of each step of one epoch or more.
 
     Attributes:
         lr: learning rate of each step, the schedule's multiplier included.
@@ -30,9 +30,9 @@ class EpochRates(NamedTuple):
         """The rates of one step, as float32 scalars on the device."""
         return self._rates(scalar(self.lr[index]), scalar(self.eta[index]))
 
-    def stacked(self) -> Rates:
-        """The rates of all steps: lr and eta as float32 arrays on the device."""
-        return self._rates(_stacked(self.lr), _stacked(self.eta))
+    def stacked(self, room: int) -> Rates:
+        """The rates of all steps: lr and eta as float32 arrays of `room` entries on the device."""
+        return self._rates(_stacked(self.lr, room), _stacked(self.eta, room))
 
     def _rates(self, lr: jax.Array, eta: jax.Array) -> Rates:
         return Rates(
@@ -44,5 +44,5 @@ class EpochRates(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _stacked(values: Sequence[float]) -> jax.Array:
-    return jax.device_put(np.array(values, np.float32))
+def _stacked(values: Sequence[float], room: int) -> jax.Array:
+    return jax.device_put(np.pad(np.array(values, np.float32), (0, room - len(values))))

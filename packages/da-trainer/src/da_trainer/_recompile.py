@@ -7,7 +7,7 @@ import jax
 from ._step import Rates
 
 if TYPE_CHECKING:
-    from ._programs import Job
+    from ._traces import Job
 
 FIRST_USE = "first use"
 
@@ -17,10 +17,10 @@ ArgumentForms = dict[str, tuple[tuple[int, ...], Any, Any]]
 
 def argument_forms(job: "Job") -> ArgumentForms:
     """The forms of what a program takes."""
-    values, numbers, *rates = job.args[:3]
+    values, numbers, *taken = job.args
     named = [
         *zip(("X", "y"), job.batch, strict=False),
-        *(("", rate._asdict()) for rate in rates if isinstance(rate, Rates)),
+        *(("", rate._asdict()) for rate in taken if isinstance(rate, Rates)),
         ("optimizer", numbers),
         ("", values.variables),
         ("slots", values.slots),
@@ -30,13 +30,7 @@ def argument_forms(job: "Job") -> ArgumentForms:
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             name = f"{root}.{jax.tree_util.keystr(path, simple=True, separator='.')}".strip(".")
             forms[name] = leaf.shape, leaf.dtype, leaf.sharding
-    forms.pop("eta", None)
-    if "lr" in forms:
-        # One entry for each step.
-        forms["steps of an epoch"] = forms.pop("lr")
-    if job.samples:
-        forms["data"] = (job.samples,), None, None
-    return forms
+    return forms | {name: ((count,), None, None) for name, count in job.counts.items()}
 
 
 def recompile_cause(known: list[ArgumentForms], now: ArgumentForms) -> str:

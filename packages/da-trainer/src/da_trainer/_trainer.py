@@ -20,7 +20,7 @@ from ._data import Data, check_count, check_inputs, check_key, check_pairs, nami
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
 from ._loop import Loop
-from ._rates import EpochRates
+from ._rates import StepRates
 from ._step import Decay, Options, decays
 from ._values import Parts
 from .verify import Report, verify
@@ -338,12 +338,12 @@ class Trainer:
         _require(_is_finite(lr), "optimizer.lr must be a finite number", lr=lr)
         return float(lr)
 
-    def rates(self, epoch: int, steps: int, at: int | None = None) -> EpochRates:
-        """What the steps of an epoch take as arguments.
+    def rates(self, epochs: range, steps: int, at: int | None = None) -> StepRates:
+        """What the steps of one epoch or more take as arguments.
 
         Args:
-            epoch: epochs before it.
-            steps: how many it has.
+            epochs: the number of each, from 0.
+            steps: how many each has.
             at: the one step whose rates are wanted, all others then being the same; None for each step its own.
 
         Raises:
@@ -352,13 +352,17 @@ class Trainer:
         _check_decay_and_clipping(self.weight_decay, self.clip_norm)
         # Without a schedule they are all alike.
         alike = at is not None or self.schedule is None
-        epochs = [epoch + (at or 0) / steps] if alike else [epoch + step / steps for step in range(steps)]
-        eta = tuple(self.multiplier(each) for each in epochs)
+        times = (
+            [epochs.start + (at or 0) / steps]
+            if alike
+            else [epoch + step / steps for epoch in epochs for step in range(steps)]
+        )
+        eta = tuple(self.multiplier(time) for time in times)
         base = self._lr()
         lr = tuple(base * multiplier for multiplier in eta)
         if alike:
-            eta, lr = eta * steps, lr * steps
-        return EpochRates(lr, eta, float(self.weight_decay), None if self.clip_norm is None else float(self.clip_norm))
+            eta, lr = eta * steps * len(epochs), lr * steps * len(epochs)
+        return StepRates(lr, eta, float(self.weight_decay), None if self.clip_norm is None else float(self.clip_norm))
 
     @property
     def options(self) -> Options:
@@ -368,7 +372,7 @@ class Trainer:
     @property
     def compile_seconds(self) -> float:
         """What tracing and compiling have taken so far; 0 for the loop."""
-        return self.executor.programs.compile_seconds if isinstance(self.executor, Compiled) else 0.0
+        return self.executor.compile_seconds if isinstance(self.executor, Compiled) else 0.0
 
     def parts(self) -> Parts:
         """Model, loss and optimiser with the Variables that they hold now."""

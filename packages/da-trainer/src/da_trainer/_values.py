@@ -91,7 +91,7 @@ def scalar(value: float) -> jax.Array:
     return jax.device_put(np.float32(value))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def index_scalar(value: int) -> jax.Array:
     """An int32 scalar on the device."""
     return jax.device_put(np.int32(value))

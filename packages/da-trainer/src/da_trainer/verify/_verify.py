@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._batches import Batches, shuffled
+from .._batches import Batches, Orders
 from .._bits import bits_equal
 from .._compile_error import RefusedStepError
 from .._compiled import Compiled
 from .._data import Data, naming_shapes
 from .._loop import Loop
 from .._nonfinite import NonFiniteStep, nonfinite_error
-from .._rates import EpochRates
+from .._rates import StepRates
 from .._step import Options, Watch, train_step
 from .._values import Parts, Values, read_values
 from ._locate import locate, unseen
@@ -88,7 +88,7 @@ class _Comparison:
                 outcomes.append(bad)
         nonfinite = [outcome for outcome in outcomes if isinstance(outcome, NonFiniteStep)]
         if len(nonfinite) == 2:
-            raise nonfinite_error(self.loop_parts, nonfinite[0], step.epoch, self.trainer.options) from None
+            raise nonfinite_error(self.loop_parts, nonfinite[0], self.trainer.options) from None
         return None if nonfinite else (outcomes[1], outcomes[0])
 
     def _values_equal(self) -> bool:
@@ -127,10 +127,9 @@ class _Step:
     """A step of the comparison: which batch, at which rates, and its number from 1."""
 
     number: int
-    epoch: int
     batches: Batches
     index: int
-    rates: EpochRates
+    rates: StepRates
 
     @property
     def span(self) -> range:
@@ -143,12 +142,14 @@ def _steps(
 ) -> Iterator[_Step]:
     """The steps that `fit` would take next, epoch after epoch."""
     epoch, number = trainer.epoch_, 0
+    orders = Orders(key, data.samples) if shuffle else None
     while number < steps:
-        batches = Batches(data, batch_size, shuffled(key, epoch, data.samples) if shuffle else None)
-        rates = trainer.rates(epoch, len(batches))
+        epochs = range(epoch, epoch + 1)
+        batches = Batches(data, batch_size, orders, epochs=epochs)
+        rates = trainer.rates(epochs, len(batches))
         for index in range(min(len(batches), steps - number)):
             number += 1
-            yield _Step(number, epoch + 1, batches, index, rates)
+            yield _Step(number, batches, index, rates)
         epoch += 1
 
 
