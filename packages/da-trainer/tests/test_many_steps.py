@@ -51,6 +51,17 @@ def test_same_bits_however_many_steps_a_call_takes(steps_per_call, everything):
     assert bits_equal(everything(train(True, steps_per_call)), everything(train(False))).differences == {}
 
 
+def test_xla_leaves_the_loop_of_a_tiny_model_as_it_is():
+    """Written out as one function, a short last batch of three rows would be rounded otherwise."""
+    trainer = Trainer(Sequential(Dense(4, 3, 0)), SoftmaxCrossEntropy(), Adam(0.01), compile=True, steps_per_call=9)
+    trainer.fit(X[:13], Y[:13], 1, 5, shuffle=False)
+    ((_, program),) = trainer.executor.programs._programs.values()
+    assert "while" in program.as_text()
+    assert "xla_cpu_small_call" not in program.as_text()
+    small = jax.jit(lambda x: jax.lax.fori_loop(0, x[1].astype(int), lambda _, y: y * 1.1, x)).lower(jnp.ones(4))
+    assert "xla_cpu_small_call" in small.compile().as_text(), "XLA says otherwise now what it makes of a small loop"
+
+
 def test_an_int_fixes_the_steps_of_a_call(monkeypatch):
     trainer = Trainer(noisy(), SoftmaxCrossEntropy(), Adam(0.01), compile=True, steps_per_call=4)
     calls = Calls(trainer, monkeypatch)

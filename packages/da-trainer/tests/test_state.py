@@ -115,7 +115,7 @@ def test_callback_breaks_off_in_step_7(breaking, action, kind, assert_sound):
 @pytest.mark.parametrize("where", ["training", "backward"])
 @pytest.mark.parametrize(("action", "kind"), BREAKS[:2])
 def test_layer_breaks_off_step_7(breaking, where, action, kind, assert_sound):
-    """The 7th batch is a short one, so that the compiled step is traced anew in the middle of the epoch."""
+    """The 7th batch is a short one; compiled, its step is traced before the first is taken."""
 
     def spring(here, x):
         if here == where and x.shape[0] == 2:
@@ -128,7 +128,7 @@ def test_layer_breaks_off_step_7(breaking, where, action, kind, assert_sound):
         direction = "forward" if where == "training" else "backward"
         assert f"In layers.1 (Trap), {direction}." in raised.value.__notes__
     breaking.model.layers[1].spring = lambda where, x: None
-    assert_sound(breaking, steps=6)
+    assert_sound(breaking, steps=0 if breaking.compile else 6)
 
 
 @pytest.mark.parametrize(("action", "kind"), BREAKS[:2])

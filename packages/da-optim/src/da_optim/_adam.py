@@ -86,7 +86,9 @@ def _adam(
     t = new_count.astype(jnp.promote_types(weights.dtype, jnp.float32))
     new_mean = beta1 * mean + (1 - beta1) * gradient
     new_square = beta2 * square + (1 - beta2) * gradient * gradient
-    step = lr * (new_mean / (1 - beta1**t)) / (jnp.sqrt(new_square / (1 - beta2**t)) + epsilon)
+    # Both powers in one small array: a kernel less in a step that has many.
+    mean_bias, square_bias = 1 - jnp.stack([beta1, beta2]) ** t
+    step = lr * (new_mean / mean_bias) / (jnp.sqrt(new_square / square_bias) + epsilon)
     return (
         (weights - step).astype(weights.dtype),
         new_mean.astype(mean.dtype),

@@ -11,7 +11,7 @@ from jax import lax
 
 from ._data import Data
 from ._step import Watch
-from ._values import index_scalar
+from ._values import epoch_scalar, index_scalar
 
 
 class Batches:
@@ -101,7 +101,7 @@ class Orders:
     def of(self, epoch: int) -> jax.Array:
         """(samples,) int32, the order of an epoch."""
         if self._last is None or self._last[0] != epoch:
-            self._last = epoch, permutation(self.key, index_scalar(epoch), self._samples)
+            self._last = epoch, permutation(self.key, epoch_scalar(epoch), self._samples)
         return self._last[1]
 
 

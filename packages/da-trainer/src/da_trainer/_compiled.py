@@ -19,7 +19,7 @@ from ._programs import Programs
 from ._rates import StepRates
 from ._step import Options, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
 from ._traces import Job, Key, TracedStep, Traces
-from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
+from ._values import Parts, Values, epoch_scalar, index_scalar, read_hyperparameters, read_values, write_values
 
 # Calls that may be on the device at once: enough to keep it busy, few enough for Ctrl-C. One that takes many steps
 # takes its time, and one behind it suffices.
@@ -127,7 +127,7 @@ class Compiled:
             if looped:
                 made_of = list(traced.values())
                 around = many_steps(batches.batch_size, sizes, data.samples)
-                source: Any = data.arrays, key_of_order, index_scalar(batches.epochs.start)
+                source: Any = data.arrays, key_of_order, epoch_scalar(batches.epochs.start)
                 args = *taken, source, (index_scalar(span.start), index_scalar(span.stop))
             else:
                 made_of = [traced[sizes[place]]]

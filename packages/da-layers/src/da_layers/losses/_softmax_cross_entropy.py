@@ -41,7 +41,7 @@ class SoftmaxCrossEntropy(Loss):
             target__dtype=target.dtype,
         )
         self.require_float(prediction, "prediction")
-        value, difference = _cross_entropy(prediction, target)
+        value, difference = (_of_labels if labels else _of_rows)(prediction, target)
         self.keep(difference)
         return value
 
@@ -62,14 +62,27 @@ class SoftmaxCrossEntropy(Loss):
         )
 
 
-@jax.jit
-def _cross_entropy(logits: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
-    if target.ndim < logits.ndim:
-        # A label's own dtype may be too small to count the classes.
-        target = jax.nn.one_hot(target.astype(jnp.int32), logits.shape[-1], dtype=logits.dtype)
+def _shifted(logits: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     shifted = logits - logits.max(-1, keepdims=True)
     powers = jnp.exp(shifted)
-    total = powers.sum(-1, keepdims=True)
+    return shifted, powers, powers.sum(-1, keepdims=True)
+
+
+@jax.jit
+def _of_labels(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    shifted, powers, total = _shifted(logits)
+    # A label's own dtype may be too small to count the classes.
+    labels, classes = labels.astype(jnp.int32)[..., None], logits.shape[-1]
+    chosen = labels == jnp.arange(classes, dtype=jnp.int32)
+    # A label of no class adds nothing.
+    counts = (labels >= 0) & (labels < classes)
+    rows = jnp.where(counts[..., 0], jnp.log(total[..., 0]) - jnp.where(chosen, shifted, 0).sum(-1), 0)
+    return rows.mean(), jnp.where(counts, powers / total - chosen, 0)
+
+
+@jax.jit
+def _of_rows(logits: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+    shifted, powers, total = _shifted(logits)
     # A class with t = 0 adds nothing, though its logit be -infinity.
     rows = jnp.where(target == 0, 0, target * (jnp.log(total) - shifted)).sum(-1)
     difference = powers / total * target.sum(-1, keepdims=True) - target
