@@ -7,7 +7,13 @@ from pathlib import Path
 from da_bench import main
 
 # By the module that a peer needs.
-ENVIRONMENTS = {"torch": "peers-torch", "keras": "peers-keras", "flax": "peers-flax", "equinox": "peers-equinox"}
+ENVIRONMENTS = {
+    "torch": "peers-torch",
+    "keras": "peers-keras",
+    "flax": "peers-flax",
+    "equinox": "peers-equinox",
+    "dense_armor": "peers-dense-armor",
+}
 
 
 def python_of(environment: str) -> str:

@@ -69,7 +69,8 @@ def test_fit_speed_file(tiny_plans, tmp_path, monkeypatch):
     assert content.keys() == {"measurement", "machine", "results"}
     assert [result["steps_an_epoch"] for result in content["results"]] == [20, 1, 5]
     for result in content["results"]:
-        assert list(result["steps_per_second"]) == ["loop", "compiled"]
+        columns = ["loop", "compiled", "compiled, with a progress bar", "the compiled calls alone"]
+        assert list(result["steps_per_second"]) == columns
         check_rate(result["steps_per_second"]["compiled"], 1)
         assert result["model"] in output
 

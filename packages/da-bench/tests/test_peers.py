@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 from da_bench import main
 from da_bench.peers import PEERS, TASKS, Peer, Task, measure_peers
+from da_layers import mlp
+from da_trainer import bits_equal
 
 SCRIPTS = Path(measure.__file__).parent
 
@@ -20,7 +22,7 @@ def data():
     return rng.standard_normal((30, 4)).astype(np.float32), rng.integers(0, 3, 30)
 
 
-TINY = Task("tiny", (4, 5, 3), "cross_entropy", "adam", 0.01, 8, data)
+TINY = Task("tiny", "mlp", lambda: mlp([4, 5, 3], 0), "cross_entropy", "adam", 0.01, 8, data, 1)
 
 
 def run(peers, monkeypatch, scripts=None, **options):
@@ -46,6 +48,10 @@ def test_ours_and_the_loop_in_turn(monkeypatch):
     ratio = rates["da-trainer compiled"]["median"] / rates["da-trainer loop"]["median"]
     assert result["ratios"] == {"da-trainer compiled / da-trainer loop": pytest.approx(ratio)}
     assert result["not_measured"] == {}
+    facts = result["facts"]["da-trainer compiled"]
+    assert facts["compile seconds"] > 0
+    assert facts["temporary bytes"] > 0
+    assert result["facts"]["da-trainer loop"] == {"compile seconds": 0, "temporary bytes": 0}
 
 
 def test_what_cannot_be_measured_is_listed_with_its_reason(monkeypatch, tmp_path):
@@ -86,7 +92,8 @@ def test_task_file_needs_numpy_alone(name, tmp_path):
     task = TASKS[name]
     task.write(tmp_path / "task.npz")
     with np.load(tmp_path / "task.npz", allow_pickle=False) as file:
-        assert file["parameter_0"].shape == task.widths[:2]
+        weights = {name.removeprefix("weights."): file[name] for name in file.files if name.startswith("weights.")}
+        assert bits_equal(weights, task.model().state_dict())
         assert len(file["X"]) == len(file["y"])
         assert file["X"].dtype == np.float32
 
@@ -98,7 +105,7 @@ def test_command_writes_a_file_that_report_shows(monkeypatch, tmp_path):
     outcome = CliRunner().invoke(main, [*arguments, "--output", str(path)])
     assert outcome.exit_code == 0, outcome.output
     assert json.loads(path.read_text())["measurement"] == "peers"
-    assert re.search(r"\| tiny \| backend \| steps/s \| da-trainer compiled / this \|", outcome.output)
+    assert re.search(r"\| tiny \| backend \| steps/s \| da-trainer compiled / this \| compile s \|", outcome.output)
     outcome = CliRunner().invoke(main, ["report", str(path), "--picture", str(tmp_path / "peers.png")])
     assert outcome.exit_code == 0, outcome.output
     assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")

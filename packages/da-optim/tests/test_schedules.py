@@ -7,9 +7,13 @@ from da_optim import (
     CosineLR,
     CosineWarmRestarts,
     ExponentialLR,
+    JoinedLR,
     LinearWarmup,
     NoamSchedule,
+    OneCycleLR,
+    PiecewiseLR,
     PolynomialLR,
+    ReduceOnPlateau,
     Schedule,
     StepLR,
 )
@@ -23,6 +27,10 @@ SCHEDULES = [
     CosineWarmRestarts(2, factor=2, end=0.1),
     LinearWarmup(3, start=0.1, after=CosineLR(5)),
     NoamSchedule(3),
+    OneCycleLR(9),
+    PiecewiseLR({2: 0.5, 4.5: 0.1}),
+    JoinedLR(CosineLR(3), 2.5, ExponentialLR(0.9)),
+    ReduceOnPlateau(),
 ]
 
 
@@ -54,6 +62,14 @@ def half_cosine(progress, end=0.0):
         (LinearWarmup(2, after=CosineLR(4)), {0: 0, 1: 0.5, 2: 1, 4: 0.5, 6: 0, 9: 0}),
         (LinearWarmup(0, after=CosineLR(4)), {0: 1, 2: 0.5, 4: 0}),
         (NoamSchedule(4), {0: 0, 1: 0.25, 4: 1, 9: 2 / 3, 16: 0.5, 400: 0.1}),
+        (PiecewiseLR({}), {0: 1, 9: 1}),
+        (PiecewiseLR({3: 0.1, 1.5: 0.5}), {0: 1, 1.49: 1, 1.5: 0.5, 2.9999999999999996: 0.1, 3: 0.1, 50: 0.1}),
+        (JoinedLR(CosineLR(4), 2, ExponentialLR(0.5)), {0: 1, 1: half_cosine(0.25), 2: 1, 3: 0.5, 5: 0.125}),
+        (JoinedLR(ConstantLR(), 2, JoinedLR(StepLR(1), 2, ConstantLR())), {1: 1, 2: 1, 3: 0.1, 4: 1, 9: 1}),
+        (OneCycleLR(10), {0: 0.04, 1.5: 0.52, 3: 1, 6.5: half_cosine(0.5, 4e-6), 10: 4e-6, 99: 4e-6}),
+        (OneCycleLR(4, rise=0.5, start=0, end=0), {0: 0, 1: 0.5, 2: 1, 3: 0.5, 4: 0}),
+        (OneCycleLR(4, rise=0), {0: 1, 4: 4e-6}),
+        (OneCycleLR(4, rise=1), {0: 0.04, 2: 0.52, 4: 4e-6}),
     ],
 )
 def test_values_follow_the_formula(schedule, values):
@@ -144,12 +160,38 @@ class TestEverySchedule:
             lambda: LinearWarmup(1, after=0.5),
             r"after must be a schedule with multiplier\(epoch\)\. Received: after=0\.5$",
         ),
+        (lambda: OneCycleLR(0), r"epochs must be a finite number > 0\. Received: epochs=0$"),
+        (lambda: OneCycleLR(1, rise=2), r"rise must be a number in \[0, 1\]\. Received: rise=2$"),
+        (lambda: OneCycleLR(1, start=-1), r"start must be a number in \[0, 1\]\. Received: start=-1$"),
+        (lambda: OneCycleLR(1, end=2), r"end must be a number in \[0, 1\]\. Received: end=2$"),
+        (lambda: PiecewiseLR([1]), r"factors must be a dict of factors by epoch\. Received: factors=\[1\]$"),
+        (lambda: PiecewiseLR({0: 1}), r"epoch must be a finite number > 0\. Received: epoch=0$"),
+        (lambda: PiecewiseLR({1: -1}), r"factor must be a finite number >= 0\. Received: factor=-1$"),
+        (
+            lambda: JoinedLR(1, 1, ConstantLR()),
+            r"first must be a schedule with multiplier\(epoch\)\. Received: first=1$",
+        ),
+        (lambda: JoinedLR(ConstantLR(), 1, 2), r"second must be a schedule .*\. Received: second=2$"),
+        (lambda: JoinedLR(ConstantLR(), 0, ConstantLR()), r"epochs must be a finite number > 0\. Received: epochs=0$"),
+        (lambda: ReduceOnPlateau(1), r"factor must be a number in \[0, 1\)\. Received: factor=1$"),
+        (lambda: ReduceOnPlateau(patience=0), r"patience must be an integer >= 1\. Received: patience=0$"),
+        (lambda: ReduceOnPlateau(patience=1.0), r"patience must be an integer >= 1\. Received: patience=1\.0$"),
+        (lambda: ReduceOnPlateau(min_delta=-1), r"min_delta must be a finite number >= 0\. Received: min_delta=-1$"),
+        (lambda: ReduceOnPlateau(end=2), r"end must be a number in \[0, 1\]\. Received: end=2$"),
         (lambda: NoamSchedule(0), r"warmup must be a finite number > 0\. Received: warmup=0$"),
     ],
 )
 def test_constructors_say_what_they_require(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_plateau_is_patience_epochs_without_a_lower_loss():
+    schedule, etas = ReduceOnPlateau(factor=0.5, patience=2, min_delta=0.1, end=0.2), []
+    for loss in (1.0, 0.95, 0.8, 0.8, math.nan, 0.8, 0.6, 0.6, 0.6, 0.6, 0.6):
+        schedule.observe(loss)
+        etas.append(schedule(0))
+    assert etas == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.2]
 
 
 def test_a_subclass_writes_its_multiplier_and_can_be_called():

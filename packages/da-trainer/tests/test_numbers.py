@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from da_layers import MSE, BatchNorm, Dense, Layer, Param, Sequential
-from da_optim import SGD, CosineLR, LinearWarmup, StepLR
+from da_optim import SGD, CosineLR, LinearWarmup, ReduceOnPlateau, StepLR
 from da_trainer import Callback, Trainer, bits_equal
 
 
@@ -132,6 +132,25 @@ def test_learning_rate_follows_the_schedule_at_each_step(mode):
     expected = [0.5 * schedule.multiplier(epoch + i / 3) for epoch in range(3) for i in range(3)]
     np.testing.assert_allclose(used, expected, rtol=1e-5)
     assert trainer.history_["lr"] == expected[::3]
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_a_schedule_may_observe_the_loss_of_each_epoch(trainer, data, mode, validated):
+    class Observed(ReduceOnPlateau):
+        def __init__(self):
+            super().__init__(0.5, 1, min_delta=1e9)
+            self.losses = []
+
+        def observe(self, loss):
+            self.losses.append(loss)
+            super().observe(loss)
+
+    X, y = data()
+    trained = trainer(mode, schedule=Observed())
+    trained.fit(X, y, 4, 8, **({"X_val": X[:5], "y_val": y[:5]} if validated else {}))
+    assert trained.schedule.losses == trained.history_["val_loss" if validated else "train_loss"]
+    lr = trained.history_["lr"]
+    assert lr == [lr[0], lr[0], lr[0] / 2, lr[0] / 4]
 
 
 def test_batch_norm_trains_on_the_statistics_of_the_batch(mode):

@@ -29,7 +29,7 @@ from da_trainer import Callback, Trainer, bits_equal
 from da_trainer.verify._ulps import largest_ulps
 
 RNG = np.random.default_rng(0)
-X, Y = RNG.standard_normal((20, 8)).astype(np.float32), RNG.integers(0, 3, 20)
+X, Y = RNG.standard_normal((24, 8)).astype(np.float32), RNG.integers(0, 3, 24)
 
 
 def is_traced(value):

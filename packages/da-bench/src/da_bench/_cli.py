@@ -47,7 +47,6 @@ PLANS = {
     "digits": Plan(digits, operation_steps=20, epochs=20, repeat=1),
     "transformer": Plan(transformer, operation_steps=3, epochs=1, repeat=5),
 }
-PEER_EPOCHS = {"digits": 40, "mlp": 5}
 COUNT = click.IntRange(min=1)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -139,7 +138,7 @@ def report(files: tuple[Path, ...], picture: Path | None) -> None:
 @_several("task", TASKS, "What to train; may be repeated.")
 @_several("peer", PEERS, "What to run beside ours; may be repeated.")
 @click.option("--sessions", type=COUNT, default=5, help="Turns of each, A B C A B C ...")
-@click.option("--epochs", type=COUNT, help="Epochs a turn.  [default: digits 40, mlp 5]")
+@click.option("--epochs", type=COUNT, help="Epochs a turn.  [default: each task's own]")
 @click.option(
     "--python", "pythons", multiple=True, metavar="MODULE=PATH", help="Interpreter of peers that need MODULE."
 )
@@ -159,7 +158,7 @@ def peers_command(
         raise ValueError(f"--python must be MODULE=PATH, each module once. Received: {', '.join(pythons)}")
     tell = partial(click.echo, err=True)
     results = [
-        measure_peers(TASKS[name], peer, sessions, epochs or PEER_EPOCHS[name], interpreters, tell)
+        measure_peers(TASKS[name], peer, sessions, epochs or TASKS[name].epochs, interpreters, tell)
         for name in dict.fromkeys(task)
     ]
     _finish({"measurement": PEERS_MEASUREMENT, "machine": machine(), "results": results}, output)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ._compiled_step import LOSS_STEPS
+from ._fit_speed import BAR, CALLS, COMPILED, LOOP
 
 STEP, FIT, PEERS = "compiled step", "fit", "peers"
 OPERATIONS = "loop, operation by operation"
@@ -87,11 +88,15 @@ def _losses_table(contents: Sequence[Content]) -> str:
 
 def _fits_table(contents: Sequence[Content]) -> str:
     return _table(
-        ["model", "backend", "fit by the loop, steps/s", "fit compiled, steps/s", "compiled / loop", "compile s"],
+        [
+            *("model", "backend", "fit by the loop, steps/s", "fit compiled, steps/s", "compiled / loop"),
+            *("compiled / its calls alone", "with a progress bar / without", "compile s"),
+        ],
         [
             [result["model"], _backend(content)]
-            + [_rate(result["steps_per_second"][column]) for column in ("loop", "compiled")]
-            + [f"{result['ratios']['compiled / loop']:.2f}x", f"{result['compile_seconds']:.2f}"]
+            + [_rate(result["steps_per_second"][column]) for column in (LOOP, COMPILED)]
+            + [f"{result['ratios'][f'{COMPILED} / {LOOP}']:.2f}x", f"{result['ratios'][f'{COMPILED} / {CALLS}']:.3f}"]
+            + [f"{1 / result['ratios'][f'{COMPILED} / {BAR}']:.3f}", f"{result['compile_seconds']:.2f}"]
             for content, result in _results(contents)
         ],
     )
@@ -100,12 +105,16 @@ def _fits_table(contents: Sequence[Content]) -> str:
 def _peers_table(content: Content, result: Mapping[str, Any]) -> str:
     rates = result["steps_per_second"]
     ours = next(iter(rates))
-    rows = [
-        [name, _backend(content), _rate(rate), f"{result['ratios'][f'{ours} / {name}']:.2f}x" if name != ours else "1"]
-        for name, rate in rates.items()
-    ]
-    rows += [[name, _backend(content), f"not measured: {why}", ""] for name, why in result["not_measured"].items()]
-    return _table([result["model"], "backend", "steps/s", f"{ours} / this"], rows)
+    rows = []
+    for name, rate in rates.items():
+        facts = result["facts"].get(name, {})
+        ratio = f"{result['ratios'][f'{ours} / {name}']:.2f}x" if name != ours else "1"
+        seconds = f"{facts['compile seconds']:.2f}" if "compile seconds" in facts else ""
+        memory = f"{facts['temporary bytes'] / 2**20:.3g}" if "temporary bytes" in facts else ""
+        rows.append([name, _backend(content), _rate(rate), ratio, seconds, memory])
+    for name, why in result["not_measured"].items():
+        rows.append([name, _backend(content), f"not measured: {why}", "", "", ""])
+    return _table([result["model"], "backend", "steps/s", f"{ours} / this", "compile s", "temporary MiB"], rows)
 
 
 def _results(contents: Sequence[Content]) -> Iterator[tuple[Content, Mapping[str, Any]]]:

@@ -3,7 +3,9 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from da_trainer import Trainer
+from da_trainer._values import read_values
 
 
 def steps_by_hand(trainer: Trainer, X: Any, y: Any, steps: int) -> list[jax.Array]:
@@ -76,6 +78,42 @@ class StepRunner:
         self.store()
         wait(self._trainer)
         return steps
+
+
+class BareCalls:
+    """The compiled calls of a fit without the fit: the same programs on the same batches, on a state of their own.
+
+    Args:
+        trainer: compiled; it is trained twice, so that the second fit's calls are those that the pace settles on.
+        X: inputs.
+        y: targets.
+        epochs: epochs of the fit.
+        batch_size: samples in a batch.
+    """
+
+    def __init__(self, trainer: Trainer, X: Any, y: Any, epochs: int, batch_size: int) -> None:
+        self._calls: list[tuple[Any, tuple[Any, ...]]] = []
+        programs = trainer.executor.programs  # type: ignore[union-attr]
+        get = programs.get
+
+        def recorded(key: Any, steps: Any, around: Any, args: tuple[Any, ...]) -> Any:
+            program = get(key, steps, around, args)
+            self._calls.append((program, args[1:]))
+            return program
+
+        trainer.fit(X, y, epochs, batch_size)
+        programs.get = recorded  # type: ignore[method-assign]
+        try:
+            trainer.fit(X, y, epochs, batch_size)
+        finally:
+            del programs.get
+        self._state = jax.tree.map(jnp.copy, read_values(trainer.parts()))
+
+    def run(self) -> None:
+        """Calls them all; returns when the parameters are ready."""
+        for program, args in self._calls:
+            self._state, _ = program(self._state, *args)
+        jax.block_until_ready(self._state)
 
 
 class _Recorder:

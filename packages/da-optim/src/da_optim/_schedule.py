@@ -35,9 +35,14 @@ class Schedule(ABC):
         return self.multiplier(epoch)
 
 
+def at_boundary(epoch: float) -> float:
+    """The epoch, where rounding may have put it just below a boundary: a hair higher."""
+    return epoch * (1 + 1e-12)
+
+
 def whole_periods(ratio: float) -> int:
     """Count the whole periods in a ratio, taking 2.9999999999999996 for the 3 it was before rounding.
 
     0.3 / 0.1 is such a ratio: the epoch lies on a boundary, its floating-point quotient just below.
     """
-    return math.floor(ratio * (1 + 1e-12))
+    return math.floor(at_boundary(ratio))

@@ -52,14 +52,17 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
     trainer.executor.look_again()
     try:
         while trainer.epoch_ < last:
-            # Someone looks at the objects after each epoch, or many may go by in one call.
-            looked_at = plan.callbacks or plan.validation is not None
+            # Someone looks after each epoch, or many may go by in one call.
+            observe = getattr(trainer.schedule, "observe", None)
+            looked_at = plan.callbacks or plan.validation is not None or observe is not None
             stop_at = trainer.epoch_ + (1 if looked_at else trainer.executor.epochs_at_once(steps))
             epochs = range(trainer.epoch_, min(stop_at, last))
             _epochs(trainer, plan, Batches(plan.data, plan.batch_size, orders, plan.drop_last, epochs), progress)
             stop = plan.stopping is not None and plan.stopping.update(trainer.parts(), trainer.history_["val_loss"][-1])
             losses = {name: values[-1] for name, values in trainer.history_.items() if values and name != "lr"}
             progress.epoch(trainer.epoch_, last, losses)
+            if observe is not None:
+                observe(losses["train_loss" if plan.validation is None else "val_loss"])
             for callback in plan.callbacks:
                 callback.on_epoch_end(trainer, trainer.epoch_)
             if plan.callbacks:

@@ -33,6 +33,12 @@ class Programs:
         self.seconds = 0.0
         self._programs: dict[Key, tuple[list[TracedStep], Any]] = {}
 
+    @property
+    def temporary_bytes(self) -> int:
+        """Most memory that one of the programs takes beside its arguments and results."""
+        analyses = [call.memory_analysis() for _, call in self._programs.values()]
+        return max((analysis.temp_size_in_bytes for analysis in analyses if analysis is not None), default=0)
+
     def get(self, key: Key, steps: Sequence[TracedStep], around: Around, args: tuple[Any, ...]) -> Callable[..., Any]:
         """The program that does `around(steps, *args)`, compiled where it is not there yet for these very steps.
 

@@ -374,6 +374,11 @@ class Trainer:
         """What tracing and compiling have taken so far; 0 for the loop."""
         return self.executor.compile_seconds if isinstance(self.executor, Compiled) else 0.0
 
+    @property
+    def temporary_bytes(self) -> int:
+        """Most memory that a compiled program takes on the device beside its arguments and results; 0 for the loop."""
+        return self.executor.programs.temporary_bytes if isinstance(self.executor, Compiled) else 0
+
     def parts(self) -> Parts:
         """Model, loss and optimiser with the Variables that they hold now."""
         return Parts.of(self.model, self.loss, self.optimizer_prototype)

@@ -136,4 +136,8 @@ SCHEDULES: dict[str, Callable[[], Any]] = {
     "CosineWarmRestarts": lambda: do.CosineWarmRestarts(2),
     "LinearWarmup": lambda: do.LinearWarmup(3, after=do.CosineLR(5)),
     "NoamSchedule": lambda: do.NoamSchedule(2),
+    "OneCycleLR": lambda: do.OneCycleLR(4),
+    "PiecewiseLR": lambda: do.PiecewiseLR({1: 0.5, 2.5: 0.1}),
+    "JoinedLR": lambda: do.JoinedLR(do.ConstantLR(), 1.5, do.CosineLR(4)),
+    "ReduceOnPlateau": lambda: do.ReduceOnPlateau(0.5, 1),
 }

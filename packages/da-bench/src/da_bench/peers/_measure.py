@@ -15,7 +15,6 @@ from ._tasks import Task
 _HERE = Path(__file__).parent
 # Losses of the first epochs must agree so far, relative to ours.
 _TOLERANCE = 1e-4
-_CHECKED_EPOCHS = 3
 
 
 class Peer(NamedTuple):
@@ -43,6 +42,7 @@ PEERS = {
     "Flax nnx.cached_partial": Peer("peer_flax.py", "cached", ("flax", "optax")),
     "Keras fit": Peer("peer_keras.py", "1", ("keras", "jax")),
     "Keras fit, 32 steps per execution": Peer("peer_keras.py", "32", ("keras", "jax")),
+    "dense-armor loop": Peer("peer_dense_armor.py", "", ("dense_armor",)),
     "PyTorch eager": Peer("peer_torch.py", "eager", ("torch",)),
     "PyTorch torch.compile": Peer("peer_torch.py", "compiled", ("torch",)),
 }
@@ -57,13 +57,13 @@ class _Running:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def train(self, epochs: int) -> dict[str, Any]:
-        """Trains for more epochs; the losses of each, and the seconds."""
+    def ask(self, request: int | str) -> dict[str, Any]:
+        """Trains for more epochs, and tells the losses of each and the seconds; or tells "facts"."""
         process = self._process
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise RuntimeError("it has no pipes")
         with suppress(BrokenPipeError):
-            process.stdin.write(f"{epochs}\n")
+            process.stdin.write(f"{request}\n")
             process.stdin.flush()
         answer = process.stdout.readline()
         if not answer:
@@ -96,7 +96,8 @@ def measure_peers(
         tell: called with a line before each peer's first turn.
 
     Returns:
-        Steps per second of each, its ratio to ours, its first losses, and which were not measured, and why.
+        Steps per second of each, its ratio to ours, compile seconds and temporary bytes where it tells them, its first
+        losses, and which were not measured, and why.
     """
     names = list(dict.fromkeys([OURS, *peers]))
     running: dict[str, _Running] = {}
@@ -117,7 +118,7 @@ def measure_peers(
                     continue
                 running[name] = _Running(peer, python, task_file)
                 try:
-                    losses[name] = running[name].train(_CHECKED_EPOCHS)["losses"]
+                    losses[name] = running[name].ask(task.compared)["losses"]
                 except RuntimeError as error:
                     failed[name] = str(error)
                     running.pop(name).close()
@@ -127,7 +128,8 @@ def measure_peers(
                     running.pop(name).close()
             for _ in range(sessions):
                 for name, process in running.items():
-                    seconds.setdefault(name, []).append(process.train(epochs)["seconds"])
+                    seconds.setdefault(name, []).append(process.ask(epochs)["seconds"])
+            facts = {name: process.ask("facts") for name, process in running.items()}
         finally:
             for process in running.values():
                 process.close()
@@ -138,6 +140,7 @@ def measure_peers(
         "steps_a_session": steps,
         "steps_per_second": rates,
         "ratios": ratios(rates, OURS),
+        "facts": {name: found for name, found in facts.items() if found},
         "first_losses": losses,
         "not_measured": failed,
     }

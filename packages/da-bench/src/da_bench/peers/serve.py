@@ -9,36 +9,68 @@ from typing import Any
 
 import numpy as np
 
+# Of the transformer; no weight's shape tells.
+HEADS = 4
+
 
 def read_task(path: str) -> Any:
-    """The task of a file, with `weights` as (weight, bias) of each layer, and `batches` as (x, y) of each step."""
+    """The task of a file, with `weights` by path, and `batches` as (x, y) of each step."""
     with np.load(path) as file:
-        task = SimpleNamespace(**{name: file[name] for name in file.files})
-    layers = len(task.widths) - 1
-    task.weights = [
-        (getattr(task, f"parameter_{2 * i}"), getattr(task, f"parameter_{2 * i + 1}")) for i in range(layers)
-    ]
-    task.loss, task.optimizer = str(task.loss), str(task.optimizer)
+        contents = {name: file[name] for name in file.files}
+    weights = {name.partition(".")[2]: contents.pop(name) for name in list(contents) if name.startswith("weights.")}
+    task = SimpleNamespace(**contents, weights=weights)
+    task.kind, task.loss, task.optimizer = str(task.kind), str(task.loss), str(task.optimizer)
     task.lr, task.batch_size = float(task.lr), int(task.batch_size)
     task.steps = len(task.X) // task.batch_size
     used = task.steps * task.batch_size
     task.X, task.y = task.X[:used], task.y[:used]
     size = task.batch_size
     task.batches = [(task.X[i : i + size], task.y[i : i + size]) for i in range(0, used, size)]
+    # Weight and bias of each affine map and convolution of an mlp or cnn, in order.
+    ends = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
+    task.maps = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ends]
     return task
 
 
+def blocks(weights: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """The weights of each block of a transformer, by the name inside the block."""
+    return [layer for layer in _layers(weights) if "attn.query.weight" in layer]
+
+
+def ends(weights: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], ...]:
+    """The weights before and after the blocks of a transformer: the first map, the last norm and the last map."""
+    first, norm, last = (layer for layer in _layers(weights) if "attn.query.weight" not in layer)
+    return first, norm, last
+
+
+def _layers(weights: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    layers: dict[int, dict[str, np.ndarray]] = {}
+    for path, array in weights.items():
+        _, place, name = path.split(".", 2)
+        layers.setdefault(int(place), {})[name] = array
+    return [layers[place] for place in sorted(layers)]
+
+
+def positions(time_steps: int, size: int) -> np.ndarray:
+    """(time, size), the sinusoidal code that a transformer adds to its tokens."""
+    angles = np.arange(time_steps)[:, None] * 10000.0 ** (-np.arange(0, size, 2) / size)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(time_steps, size).astype(np.float32)
+
+
 def serve(make: Callable[[Any], Callable[[int], Sequence[float]]]) -> None:
-    """Reads numbers of epochs, a line each, and answers each with the mean loss of every epoch, and the seconds.
+    """Answers lines: a number of epochs with the mean loss of each and the seconds, "facts" with what else is known.
 
     Args:
         make: from the task to a function that trains for so many more epochs and returns the mean loss of each, when
-            the parameters are ready.
+            the parameters are ready. It may have an attribute `facts`, a function that returns numbers by name.
     """
     train = make(read_task(sys.argv[1]))
     for line in sys.stdin:
-        start = time.perf_counter()
-        losses = train(int(line))
-        seconds = time.perf_counter() - start
-        sys.stdout.write(json.dumps({"losses": [float(loss) for loss in losses], "seconds": seconds}) + "\n")
+        if line.strip() == "facts":
+            answer: dict[str, Any] = getattr(train, "facts", dict)()
+        else:
+            start = time.perf_counter()
+            losses = train(int(line))
+            answer = {"seconds": time.perf_counter() - start, "losses": [float(loss) for loss in losses]}
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
