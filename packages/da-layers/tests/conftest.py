@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from da_layers import (
+    ELU,
     GELU,
     MSE,
     AutoLayer,
@@ -27,15 +28,21 @@ from da_layers import (
     Key,
     Layer,
     LayerNorm,
+    LeakyReLU,
     Loss,
+    Mish,
     MultiHeadAttention,
     Param,
+    PReLU,
     ReLU,
     Residual,
     Sequential,
     Sigmoid,
+    SiLU,
     SinusoidalPositions,
+    Softmax,
     SoftmaxCrossEntropy,
+    Softplus,
     Tanh,
     TransformerBlock,
 )
@@ -106,6 +113,10 @@ def batch_norm(layer, x):
 
 def gelu(layer, x):
     return np.vectorize(lambda number: number * (1 + math.erf(number / math.sqrt(2))) / 2)(x)
+
+
+def gelu_tanh(layer, x):
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
 def positions(layer, x):
@@ -202,6 +213,21 @@ CASES = [
     ),
     plain("ReLU", ReLU, (3, 4), lambda layer, x: np.maximum(x, 0)),
     plain("GELU", GELU, (3, 4), gelu),
+    plain("GELU-tanh", lambda: GELU(approximate=True), (3, 4), gelu_tanh),
+    plain("LeakyReLU", lambda: LeakyReLU(0.1), (3, 4), lambda layer, x: np.where(x > 0, x, 0.1 * x)),
+    plain("ELU", lambda: ELU(0.7), (3, 4), lambda layer, x: np.where(x > 0, x, 0.7 * (np.exp(x) - 1))),
+    plain("PReLU", PReLU, (3, 4), lambda layer, x: np.where(x > 0, x, value(layer.slope) * x)),
+    plain(
+        "PReLU-channels",
+        lambda: PReLU(4),
+        (2, 3, 4),
+        lambda layer, x: np.where(x > 0, x, value(layer.slope) * x),
+        rejects=((2, 3), ROWS),
+    ),
+    plain("SiLU", SiLU, (3, 4), lambda layer, x: x / (1 + np.exp(-x))),
+    plain("Softplus", Softplus, (3, 4), lambda layer, x: np.log(1 + np.exp(x))),
+    plain("Mish", Mish, (3, 4), lambda layer, x: x * np.tanh(np.log(1 + np.exp(x)))),
+    plain("Softmax", Softmax, (3, 4), lambda layer, x: softmax(x), rejects=((), ROWS)),
     plain("Tanh", Tanh, (3, 4), lambda layer, x: np.tanh(x)),
     plain("Sigmoid", Sigmoid, (3, 4), lambda layer, x: 1 / (1 + np.exp(-x))),
     plain("LayerNorm", lambda: LayerNorm(4), (2, 3, 4), layer_norm, rejects=((2, 3, 5), ROWS)),

@@ -15,8 +15,11 @@ from ._walk import has_attributes as has_attributes
 from ._walk import has_slots as has_slots
 from ._walk import walk as walk
 from .layers._activations import GELU as GELU
+from .layers._activations import Mish as Mish
 from .layers._activations import ReLU as ReLU
 from .layers._activations import Sigmoid as Sigmoid
+from .layers._activations import SiLU as SiLU
+from .layers._activations import Softplus as Softplus
 from .layers._activations import Tanh as Tanh
 from .layers._attention import MultiHeadAttention as MultiHeadAttention
 from .layers._auto import AutoLayer as AutoLayer
@@ -29,9 +32,13 @@ from .layers._dropout import Dropout as Dropout
 from .layers._group_norm import GroupNorm as GroupNorm
 from .layers._group_norm import InstanceNorm as InstanceNorm
 from .layers._layer_norm import LayerNorm as LayerNorm
+from .layers._leaky_relu import ELU as ELU
+from .layers._leaky_relu import LeakyReLU as LeakyReLU
+from .layers._leaky_relu import PReLU as PReLU
 from .layers._positions import SinusoidalPositions as SinusoidalPositions
 from .layers._shape import Flatten as Flatten
 from .layers._shape import GlobalAveragePool as GlobalAveragePool
+from .layers._softmax import Softmax as Softmax
 from .layers._transformer_block import TransformerBlock as TransformerBlock
 from .losses._loss import Loss as Loss
 from .losses._mse import MSE as MSE

@@ -81,8 +81,8 @@ def walk(root: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     Paths are attribute names, indices and keys joined by dots, as in `layers.0.weight`.
 
     Example:
-        >>> from da_layers import GELU, Residual, Sequential, walk
-        >>> [path for path, part in walk(Sequential(Residual(GELU())))]
+        >>> from da_layers import ReLU, Residual, Sequential, walk
+        >>> [path for path, part in walk(Sequential(Residual(ReLU())))]
         ['', 'layers', 'layers.0', 'layers.0.inner']
     """
     seen: dict[int, Any] = {}
