@@ -1,5 +1,6 @@
 """The table of cases: every layer and loss, how to make it, and its formula in NumPy."""
 
+import functools
 import gc
 import math
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from da_layers import (
     Key,
     Layer,
     LayerNorm,
+    LayerStack,
     LeakyReLU,
     Loss,
     Mish,
@@ -267,6 +269,13 @@ CASES = [
         (3, 4),
         lambda layer, x: x + dense(layer.inner, x),
         rejects=((4, 3), ROWS),
+    ),
+    plain(
+        "LayerStack",
+        lambda: LayerStack([Dense(4, 4, seed) for seed in range(3)]),
+        (3, 4),
+        lambda layer, x: functools.reduce(lambda y, part: dense(part, y), layer.layers, x),
+        rejects=((3, 5), ROWS),
     ),
     plain("AutoLayer", Swish, (3, 4), lambda layer, x: x / (1 + np.exp(-value(layer.beta) * x)), only_float=False),
 ]

@@ -86,6 +86,13 @@ def test_cnn_halves_the_image_after_the_first_convolution():
     assert sum(isinstance(layer, BatchNorm) for layer in cnn(2, [4, 6, 4], 4, 0).layers) == 3
 
 
+def test_stacked_blocks_are_the_same_blocks():
+    plain, stacked = (transformer_encoder(4, 4, 2, 6, 3, 6, 0, stacked=stacked) for stacked in (False, True))
+    x = jnp.ones((2, 3, 4))
+    assert (plain.forward(x) == stacked.forward(x)).all()
+    assert len(stacked.layers) == len(plain.layers) - 2
+
+
 def test_transformer_encoder_has_its_blocks():
     model = transformer_encoder(4, 4, 2, 6, 3, 6, 0)
     assert sum(isinstance(layer, TransformerBlock) for layer in model.layers) == 3

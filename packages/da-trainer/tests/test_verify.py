@@ -218,7 +218,7 @@ def replaced(monkeypatch, name, change):
 
 
 PHASES = {
-    "clip": ("clip_by_global_norm", lambda result: ([off(g) for g in result[0]], result[1]), "gradient", {}),
+    "clip": ("scale_gradient", off, "gradient", {}),
     "l2": ("l2_decay", off, "gradient", {"decay": "l2"}),
     "decoupled": ("decoupled_decay", off, "value", {"decay": "decoupled"}),
 }

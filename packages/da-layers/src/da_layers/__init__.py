@@ -6,6 +6,8 @@ from ._calls import label_of as label_of
 from ._calls import name_place as name_place
 from ._calls import observe as observe
 from ._layer import Layer as Layer
+from ._stacked import StackedVariable as StackedVariable
+from ._stacked import scanning as scanning
 from ._variable import Buffer as Buffer
 from ._variable import Key as Key
 from ._variable import Param as Param
@@ -32,6 +34,7 @@ from .layers._dropout import Dropout as Dropout
 from .layers._group_norm import GroupNorm as GroupNorm
 from .layers._group_norm import InstanceNorm as InstanceNorm
 from .layers._layer_norm import LayerNorm as LayerNorm
+from .layers._layer_stack import LayerStack as LayerStack
 from .layers._leaky_relu import ELU as ELU
 from .layers._leaky_relu import LeakyReLU as LeakyReLU
 from .layers._leaky_relu import PReLU as PReLU

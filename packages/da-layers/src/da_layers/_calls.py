@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,9 @@ class _Running(threading.local):
         self.stack: list[Any] = []
         self.forward_passes = 0
         self.observer: Observer | None = None
+        # Where a step is traced: what runs a stack of equal layers as one loop, and each stack's Variables by its id.
+        self.scan: Any = None
+        self.stacked: Mapping[int, Any] = {}
 
 
 running = _Running()
@@ -174,6 +177,7 @@ class Keeps:
     def forget(self) -> None:
         """Empties the stack."""
         self.__dict__.pop("_kept", None)
+        self.__dict__.pop("_kept_in", None)
 
     def require(self, condition: bool, requirement: str, **received: Any) -> None:
         """Raises a ValueError with the object's path, the requirement and what came, unless `condition` holds."""

@@ -4,7 +4,10 @@ from .__about__ import __version__ as __version__
 from ._adagrad import AdaGrad as AdaGrad
 from ._adam import Adam as Adam
 from ._clipping import clip_by_global_norm as clip_by_global_norm
+from ._clipping import clipping_scale as clipping_scale
 from ._clipping import global_norm as global_norm
+from ._clipping import scale_gradient as scale_gradient
+from ._clipping import sum_of_squares as sum_of_squares
 from ._constant_lr import ConstantLR as ConstantLR
 from ._cosine_lr import CosineLR as CosineLR
 from ._cosine_warm_restarts import CosineWarmRestarts as CosineWarmRestarts

@@ -1,6 +1,6 @@
 """Clipping by the norm of all gradients together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def global_norm(gradients: Iterable[jax.Array]) -> jax.Array:
         >>> global_norm([jnp.array([3.0]), jnp.array([[4.0]])])
         Array(5., dtype=float32)
     """
-    return _global_norm(list(gradients))
+    return _norm(_stacked_sums(gradients))
 
 
 def clip_by_global_norm(
@@ -51,18 +51,74 @@ def clip_by_global_norm(
         >>> clip_by_global_norm([jnp.array([3.0]), jnp.array([4.0])], max_norm=2.5)
         ([Array([1.5], dtype=float32), Array([2.], dtype=float32)], Array(5., dtype=float32))
     """
-    return _clip_by_global_norm(list(gradients), strong(max_norm))
+    gradients = list(gradients)
+    scale, norm = clipping_scale(_stacked_sums(gradients), max_norm)
+    return [scale_gradient(gradient, scale) for gradient in gradients], norm
+
+
+def sum_of_squares(gradient: jax.Array) -> jax.Array:
+    """The sum of the squares of an array's entries, in float32 or wider; the part of one array in the global norm.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> sum_of_squares(jnp.array([3.0, 4.0]))
+        Array(25., dtype=float32)
+    """
+    return _sum_of_squares(gradient)
+
+
+def clipping_scale(sums: jax.Array, max_norm: float | jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What `clip_by_global_norm` multiplies each gradient by.
+
+    Args:
+        sums: (arrays,), the `sum_of_squares` of each.
+        max_norm: a number >= 0, or a scalar array.
+
+    Returns:
+        The scale, 1 where the norm is at most max_norm, and the norm.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> clipping_scale(jnp.array([9.0, 16.0]), max_norm=2.5)
+        (Array(0.5, dtype=float32), Array(5., dtype=float32))
+    """
+    return _clipping_scale(sums, strong(max_norm))
+
+
+def scale_gradient(gradient: jax.Array, scale: jax.Array) -> jax.Array:
+    """gradient * scale, in the gradient's dtype.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> scale_gradient(jnp.array([3.0, 4.0]), jnp.array(0.5))
+        Array([1.5, 2. ], dtype=float32)
+    """
+    return _scale_gradient(gradient, scale)
+
+
+def _stacked_sums(gradients: Iterable[jax.Array]) -> jax.Array:
+    sums = [_sum_of_squares(gradient) for gradient in gradients]
+    return jnp.stack(sums) if sums else jnp.zeros(0)
 
 
 @jax.jit
-def _global_norm(gradients: Sequence[jax.Array]) -> jax.Array:
-    wide = (gradient.astype(jnp.promote_types(gradient.dtype, jnp.float32)) for gradient in gradients)
-    return jnp.sqrt(sum((jnp.sum(gradient * gradient) for gradient in wide), jnp.float32(0)))
+def _sum_of_squares(gradient: jax.Array) -> jax.Array:
+    wide = gradient.astype(jnp.promote_types(gradient.dtype, jnp.float32))
+    return jnp.sum(wide * wide)
 
 
 @jax.jit
-def _clip_by_global_norm(gradients: Sequence[jax.Array], max_norm: jax.Array) -> tuple[list[jax.Array], jax.Array]:
-    norm = _global_norm(gradients)
+def _norm(sums: jax.Array) -> jax.Array:
+    return jnp.sqrt(sums.sum())
+
+
+@jax.jit
+def _clipping_scale(sums: jax.Array, max_norm: jax.Array) -> tuple[jax.Array, jax.Array]:
+    norm = _norm(sums)
     small = norm <= max_norm  # False for NaN, which the quotient then carries on
-    scale = jnp.where(small, 1, max_norm) / jnp.where(small, 1, norm)
-    return [(gradient * scale).astype(gradient.dtype) for gradient in gradients], norm
+    return jnp.where(small, 1, max_norm) / jnp.where(small, 1, norm), norm
+
+
+@jax.jit
+def _scale_gradient(gradient: jax.Array, scale: jax.Array) -> jax.Array:
+    return (gradient * scale).astype(gradient.dtype)

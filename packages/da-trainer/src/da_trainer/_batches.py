@@ -1,10 +1,11 @@
 """The batches of one epoch or more, gathered on the device."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from da_layers import Loss
 from jax import lax
@@ -47,6 +48,16 @@ class Batches:
     def __len__(self) -> int:
         return len(self.sizes) * len(self.epochs)
 
+    @property
+    def most_epochs(self) -> int:
+        """Epochs that one compiled call may go through: programs have room for the rates and orders of so many."""
+        return max(1, min(_MOST_STEPS // len(self.sizes), _MOST_PLACES // self.data.samples))
+
+    @cached_property
+    def all_orders(self) -> jax.Array | None:
+        """(most epochs, samples) int32, the orders of the epochs; None for the order that the samples have."""
+        return None if self.orders is None else self.orders.of_all(self.epochs, self.most_epochs)
+
     def place(self, index: int) -> tuple[int, int]:
         """The number of the epoch that batch `index` is in, and its place there."""
         passes, place = divmod(index, len(self.sizes))
@@ -85,6 +96,10 @@ class Batches:
         return float(np.average(np.asarray(losses, np.float64)[kept], weights=weights[kept])) if kept.any() else np.nan
 
 
+# Steps, and entries of all orders, that a program has room for.
+_MOST_STEPS, _MOST_PLACES = 4096, 2**22
+
+
 class Orders:
     """The orders of the samples, epoch by epoch.
 
@@ -94,21 +109,34 @@ class Orders:
     """
 
     def __init__(self, key: jax.Array, samples: int) -> None:
-        self.key, self._samples = key, samples
+        self._key, self._samples = key, samples
         # The last one asked for: an epoch asks for its own again and again.
         self._last: tuple[int, jax.Array] | None = None
 
     def of(self, epoch: int) -> jax.Array:
         """(samples,) int32, the order of an epoch."""
         if self._last is None or self._last[0] != epoch:
-            self._last = epoch, permutation(self.key, epoch_scalar(epoch), self._samples)
+            self._last = epoch, permutation(self._key, epoch_scalar(epoch), self._samples)
         return self._last[1]
+
+    def of_all(self, epochs: range, room: int) -> jax.Array:
+        """(room, samples) int32, the orders of the epochs, zeros behind them."""
+        first, count = epoch_scalar(epochs.start), epoch_scalar(len(epochs))
+        return _permutations(self._key, first, count, self._samples, room)
 
 
 @partial(jax.jit, static_argnames="samples")
 def permutation(key: jax.Array, epoch: jax.Array, samples: int) -> jax.Array:
     """The order of an epoch's samples; depends on the key, the epoch's number and the count of samples alone."""
-    return jax.random.permutation(jax.random.fold_in(key, epoch), samples)
+    return jax.random.permutation(jax.random.fold_in(key, epoch), samples).astype(jnp.int32)
+
+
+@partial(jax.jit, static_argnames=("samples", "room"))
+def _permutations(key: jax.Array, first: jax.Array, count: jax.Array, samples: int, room: int) -> jax.Array:
+    def one(place: jax.Array, orders: jax.Array) -> jax.Array:
+        return orders.at[place].set(permutation(key, first + place, samples))
+
+    return lax.fori_loop(0, count, one, jnp.zeros((room, samples), jnp.int32))
 
 
 def gather(arrays: Any, order: jax.Array | None, start: jax.Array, size: int) -> Any:

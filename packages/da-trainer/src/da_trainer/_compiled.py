@@ -14,12 +14,12 @@ from ._batches import Batches
 from ._forms import form_of
 from ._many_steps import many_steps, one_step
 from ._nonfinite import NonFiniteStep
-from ._pace import Pace, room
+from ._pace import Pace
 from ._programs import Programs
 from ._rates import StepRates
 from ._step import Options, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
 from ._traces import Job, Key, TracedStep, Traces
-from ._values import Parts, Values, epoch_scalar, index_scalar, read_hyperparameters, read_values, write_values
+from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
 
 # Calls that may be on the device at once: enough to keep it busy, few enough for Ctrl-C. One that takes many steps
 # takes its time, and one behind it suffices.
@@ -69,6 +69,8 @@ class Compiled:
         self.traces, self.programs = Traces(exact), Programs()
         self.pace = Pace(steps_per_call)
         self._predictions: dict[Hashable, Any] = {}
+        # Set where a stack of layers convolves: in a loop XLA's CPU does that by another kernel.
+        self._layer_by_layer = False
         self._state: Values | None = None
         self._form = -1
         self._done: list[_Done] = []
@@ -90,14 +92,14 @@ class Compiled:
 
     def load(self, parts: Parts) -> None:
         """Takes the values from the objects, as copies: steps reuse their memory."""
-        values = read_values(parts)
+        values = read_values(self._arranged(parts))
         self._state = _copied(values)
         self._form = form_of(values)
         self._done = []
 
-    def epochs_at_once(self, steps: int) -> int:
-        """Epochs of so many steps that calls may go through without a stop."""
-        return self.pace.epochs(steps)
+    def epochs_at_once(self, batches: Batches) -> int:
+        """Epochs that calls may go through without a stop, as many as the next call takes."""
+        return min(max(1, self.pace.steps // len(batches.sizes)), batches.most_epochs)
 
     def calls(self, batches: Batches, one_by_one: bool) -> Iterator[range]:
         """The steps of all epochs, as many in each call as the last calls suggest."""
@@ -111,23 +113,28 @@ class Compiled:
         """Training steps; whether they were finite is looked at in `store`."""
         if self._state is None:
             self.load(parts)
-        data, sizes, key_of_order = batches.data, batches.sizes, None if batches.orders is None else batches.orders.key
+        given, parts = parts, self._arranged(parts)
+        data, sizes, most = batches.data, batches.sizes, batches.most_epochs
         numbers = read_hyperparameters(parts.optimizer)
-        forms = self._form, form_of(data.arrays), form_of(key_of_order)
+        forms = self._form, form_of(data.arrays), batches.orders is None
         counts = len(sizes), sizes[-1], batches.batch_size
         switches = options, rates.weight_decay == 0, rates.clip_norm is None
         key = ("training", *forms, *counts, *switches, *numbers)
         traced = {
             size: self._training_step(key, size, parts, batches, steps, rates, options) for size in dict.fromkeys(sizes)
         }
-        looped = self.pace.fixed != 1 and not (_on_cpu(data.arrays) and any(step.convolves for step in traced.values()))
-        taken = numbers, rates.stacked(room(len(sizes)))
+        convolves = _on_cpu(data.arrays) and any(step.convolves for step in traced.values())
+        if convolves and parts.stacks:
+            self._layer_by_layer, self._state = True, None
+            return self.run(given, batches, steps, rates, options)
+        looped = self.pace.fixed != 1 and not convolves
+        taken = numbers, rates.stacked(most * len(sizes))
         for span in [steps] if looped else [range(index, index + 1) for index in steps]:
             epoch, place = batches.place(span.start)
             if looped:
                 made_of = list(traced.values())
-                around = many_steps(batches.batch_size, sizes, data.samples)
-                source: Any = data.arrays, key_of_order, epoch_scalar(batches.epochs.start)
+                around = many_steps(batches.batch_size, sizes)
+                source = data.arrays, batches.all_orders
                 args = *taken, source, (index_scalar(span.start), index_scalar(span.stop))
             else:
                 made_of = [traced[sizes[place]]]
@@ -181,7 +188,7 @@ class Compiled:
         elif lost:
             self._run_again(parts, done)
         elif state is not None:
-            write_values(parts, state)
+            write_values(self._arranged(parts), state)
         losses, finite = zip(*read, strict=True) if read else ((np.zeros(0),), (np.zeros(0, bool),))
         return Outcome(np.concatenate(losses), np.concatenate(finite))
 
@@ -198,6 +205,10 @@ class Compiled:
             self.run(parts, call.batches, call.steps, call.rates, call.options)
         return self.store(parts)
 
+    def _arranged(self, parts: Parts) -> Parts:
+        """The parts as programs take them: stacks of layers each as one."""
+        return parts if self._layer_by_layer else parts.stacked
+
     def evaluate(self, parts: Parts, batches: Batches) -> list[jax.Array]:
         """The loss on each batch (x, y)."""
         return self._forward_all("evaluation", evaluation_step, parts, batches)
@@ -208,6 +219,7 @@ class Compiled:
 
     def _forward_all(self, kind: str, step: Callable[..., Any], parts: Parts, batches: Batches) -> list[Any]:
         self.traces.look_again()
+        parts = self._arranged(parts)
         values, numbers = read_values(parts, slots=False), read_hyperparameters(parts.optimizer)
         form = form_of(values)
         outputs = []

@@ -44,18 +44,18 @@ class Plan:
 def fit(trainer: "Trainer", plan: Plan) -> None:
     """Trains for the plan's epochs; epochs go on counting from the fit before."""
     orders = Orders(plan.key, plan.data.samples) if plan.shuffle else None
-    steps = len(Batches(plan.data, plan.batch_size, drop_last=plan.drop_last))
+    an_epoch = Batches(plan.data, plan.batch_size, drop_last=plan.drop_last)
     last = trainer.epoch_ + plan.epochs
     if plan.validation is not None:
         _try_validation(trainer, plan, plan.validation)
-    progress = Progress(steps * plan.epochs, plan.progress)
+    progress = Progress(len(an_epoch) * plan.epochs, plan.progress)
     trainer.executor.look_again()
     try:
         while trainer.epoch_ < last:
             # Someone looks after each epoch, or many may go by in one call.
             observe = getattr(trainer.schedule, "observe", None)
             looked_at = plan.callbacks or plan.validation is not None or observe is not None
-            stop_at = trainer.epoch_ + (1 if looked_at else trainer.executor.epochs_at_once(steps))
+            stop_at = trainer.epoch_ + (1 if looked_at else trainer.executor.epochs_at_once(an_epoch))
             epochs = range(trainer.epoch_, min(stop_at, last))
             _epochs(trainer, plan, Batches(plan.data, plan.batch_size, orders, plan.drop_last, epochs), progress)
             stop = plan.stopping is not None and plan.stopping.update(trainer.parts(), trainer.history_["val_loss"][-1])

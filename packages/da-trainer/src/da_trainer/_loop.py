@@ -26,7 +26,7 @@ class Loop:
         """Starts to collect outcomes; the values are in the objects."""
         self._outcomes = []
 
-    def epochs_at_once(self, steps: int) -> int:
+    def epochs_at_once(self, batches: Batches) -> int:
         """One: there is nothing to be gained by more."""
         return 1
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ._batches import gather, permutation
+from ._batches import gather
 from ._programs import Around
+from ._scan import unchanged
 from ._step import Outcome, Rates
 from ._traces import TracedStep
 
@@ -33,28 +34,27 @@ def one_step(batch_size: int, size: int) -> Around:
     return call
 
 
-def many_steps(batch_size: int, sizes: Sequence[int], samples: int) -> Around:
+def many_steps(batch_size: int, sizes: Sequence[int]) -> Around:
     """A call that takes as many steps as it is told, from any step of an epoch to any of the same or a later one.
 
     Args:
         batch_size: samples in a batch.
         sizes: samples in each batch of an epoch; the last may be fewer.
-        samples: samples of the data.
 
     Returns:
-        A function of a step for each size, the values, the hyper-parameters, the stacked rates, (arrays, the key of
-        their order or None, the first epoch's number), and (start, stop) of the steps' indices. Its outcome has an
-        entry for each step that there are rates for.
+        A function of a step for each size, the values, the hyper-parameters, the stacked rates, (arrays, the orders of
+        the epochs or None), and (start, stop) of the steps' indices. Its outcome has an entry for each step that there
+        are rates for.
     """
     count, full = len(sizes), sum(size == batch_size for size in sizes)
     parts = [(low, high, sizes[low]) for low, high in ((0, full), (full, count)) if low < high]
 
     def call(steps: Sequence[TracedStep], values: Any, numbers: Any, rates: Rates, source: Any, span: Any) -> Any:
-        (arrays, key, first), (start, stop) = source, span
+        (arrays, orders), (start, stop) = source, span
 
         def take(index: jax.Array, carry: Any, of_epoch: Any) -> Any:
             step, size, begin, order = of_epoch
-            index = _unchanged(index, stop)
+            index = unchanged(index, stop)
             before, outcomes = carry
             batch = gather(arrays, order, (index - begin) * batch_size, size)
             after, outcome = step(before, numbers, _at(rates, index), batch)
@@ -62,7 +62,7 @@ def many_steps(batch_size: int, sizes: Sequence[int], samples: int) -> Around:
 
         def epoch(number: jax.Array, carry: Any) -> Any:
             begin = number * count
-            order = None if key is None else permutation(key, first + number, samples)
+            order = None if orders is None else lax.dynamic_index_in_dim(orders, number, keepdims=False)
             for step, (low, high, size) in zip(steps, parts, strict=True):
                 of_epoch = step, size, begin, order
                 bounds = jnp.maximum(start, begin + low), jnp.minimum(stop, begin + high)
@@ -75,15 +75,6 @@ def many_steps(batch_size: int, sizes: Sequence[int], samples: int) -> Around:
         return lax.fori_loop(start // count, -(-stop // count), epoch, (values, nothing))
 
     return call
-
-
-def _unchanged(index: jax.Array, stop: jax.Array) -> jax.Array:
-    """`index`, which is below `stop`, by way of a sort.
-
-    XLA's CPU writes a small loop of plain operations out as one function, and rounds across what the fence keeps
-    apart. A loop that sorts it leaves as it is.
-    """
-    return lax.sort(jnp.stack([index, stop]))[0]
 
 
 def _at(rates: Rates, index: jax.Array) -> Rates:

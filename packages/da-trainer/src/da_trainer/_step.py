@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from da_layers import Param, name_place
-from da_optim import clip_by_global_norm, decoupled_decay, l2_decay
+from da_optim import clipping_scale, decoupled_decay, l2_decay, scale_gradient, sum_of_squares
 
 from ._values import Parts, read_values, write_values
 
@@ -66,11 +66,11 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
 
     finite = _all_finite(loss, [param.grad for param in params.values()])
     if rates.clip_norm is not None:
-        clipped, norm = clip_by_global_norm([param.grad for param in params.values()], rates.clip_norm)
+        scale, norm = clipping_scale(parts.over_params(sum_of_squares), rates.clip_norm)
         finite = finite & jnp.isfinite(norm)
-        for (path, param), gradient in zip(params.items(), clipped, strict=True):
-            param.set_grad(gradient)
-            watch("clip", path, {"gradient": gradient})
+        for path, param in params.items():
+            param.set_grad(scale_gradient(param.grad, scale))
+            watch("clip", path, {"gradient": param.grad})
     for path, param in params.items():
         if rates.weight_decay is not None and decays(param):
             if options.decay == "decoupled":

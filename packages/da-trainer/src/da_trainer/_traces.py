@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 import jax
+from da_layers import scanning
 from jax.extend.core import jaxpr_as_fun
 
 from ._compile_error import TRACING_ERRORS, compile_error
 from ._fence import contains, fence
 from ._hidden_state import reject_hidden_state
 from ._recompile import FIRST_USE, ArgumentForms, argument_forms, recompile_cause
+from ._scan import scan_with
 from ._snapshot import Snapshot
 from ._static import Form, first_difference, static_form
 from ._values import Parts, Values, hyperparameters, read_values, write_values
@@ -146,7 +148,8 @@ class Traces:
         def trace() -> Any:
             try:
                 # Wrapped anew: JAX gives back the last trace of a function that it knows.
-                return jax.make_jaxpr(self._wrap(on_objects), return_shape=True)(*job.args)
+                with scanning(scan_with(self._wrap), parts.stacks):
+                    return jax.make_jaxpr(self._wrap(on_objects), return_shape=True)(*job.args)
             except TRACING_ERRORS as error:
                 raise compile_error(error) from error
 

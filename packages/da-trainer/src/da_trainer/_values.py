@@ -1,15 +1,16 @@
 """The boundary between objects and arrays: the one place that reads a model's values, and the one that writes them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from da_layers import Layer, Loss, Param, Variable, walk
+from da_layers import Layer, LayerStack, Loss, Param, StackedVariable, Variable, walk
 
 
 class Values(NamedTuple):
@@ -21,12 +22,17 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """The objects of a training, and their Variables by path: the model's, and under "loss" the loss's own."""
+    """The objects of a training, and their Variables by path: the model's, and under "loss" the loss's own.
+
+    Attributes:
+        stacks: of those, the ones that stand for a Variable in each layer of a stack, by the stack's id.
+    """
 
     model: Layer
     loss: Loss
     optimizer: Any
     variables: dict[str, Variable]
+    stacks: Mapping[int, Sequence[StackedVariable]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Layer, loss: Loss, optimizer: Any) -> "Parts":
@@ -50,11 +56,44 @@ class Parts:
             if isinstance(variable, Param) and variable.trainable
         }
 
+    def over_params(self, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """(Params that are trained,), a number for each one's gradient, in the order that they have without stacks."""
+        numbers: list[jax.Array] = []
+        for stack, group in groupby(self.trained.values(), key=lambda param: getattr(param, "stack", None)):
+            if stack is None:
+                numbers.append(jnp.stack([function(param.grad) for param in group]))
+            else:
+                # Layer by layer: all Params of the first, then all of the second.
+                of_each = [param.over_layers(function, param.grad) for param in group]  # type: ignore[attr-defined]
+                numbers.append(jnp.stack(of_each, axis=1).ravel())
+        return numbers[0] if len(numbers) == 1 else jnp.concatenate([jnp.zeros(0, jnp.float32), *numbers])
+
     def zero_grads(self) -> None:
         """Forgets the gradients of all Params, of those that are frozen too."""
         for variable in self.variables.values():
             if isinstance(variable, Param):
                 variable.zero_grad()
+
+    @cached_property
+    def stacked(self) -> "Parts":
+        """The same objects, the Variables of each `LayerStack` as one for all of its layers."""
+        if self.stacks:
+            return self
+        stacks: dict[int, list[StackedVariable]] = {}
+        places: dict[int, StackedVariable | None] = {}
+        for path, layer in self.model.layers_by_path().items():
+            if isinstance(layer, LayerStack) and not any(id(variable) in places for variable in layer.held()):
+                stacks[id(layer)] = layer.stacked(path)
+                for one in stacks[id(layer)]:
+                    places |= dict.fromkeys(map(id, one.members)) | {id(one.members[0]): one}
+        # Each takes the place of its first member.
+        stood_for = [(path, places.get(id(variable), variable)) for path, variable in self.variables.items()]
+        variables = {
+            str(variable.name) if isinstance(variable, StackedVariable) else path: variable
+            for path, variable in stood_for
+            if variable is not None
+        }
+        return replace(self, variables=variables, stacks=stacks) if stacks else self
 
     @property
     def roots(self) -> dict[str, Any]:

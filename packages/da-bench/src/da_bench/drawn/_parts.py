@@ -104,6 +104,7 @@ MIDDLE: dict[str, Part] = {
     "InstanceNorm": Part(frozenset({"sequences", "images"}), lambda s, k: dl.InstanceNorm(s[-1])),
     "Dropout": Part(ALL, lambda s, k: dl.Dropout(0.3, k)),
     "Residual": Part(ALL, _residual),
+    "LayerStack": Part(ALL, lambda s, k: dl.LayerStack([_residual(s, key) for key in jax.random.split(k, 3)])),
     "AutoLayer": Part(ALL, lambda s, k: Parabola()),
     "user's layer": Part(ALL, lambda s, k: Remembers(s[-1])),
     "MultiHeadAttention": Part(frozenset({"sequences"}), lambda s, k: dl.MultiHeadAttention(s[-1], 2, k)),

@@ -6,13 +6,22 @@ from .._variable import Seed, as_key
 from ..layers._containers import Sequential
 from ..layers._dense import Dense
 from ..layers._layer_norm import LayerNorm
+from ..layers._layer_stack import LayerStack
 from ..layers._positions import SinusoidalPositions
 from ..layers._shape import GlobalAveragePool
 from ..layers._transformer_block import TransformerBlock
 
 
 def transformer_encoder(
-    n_in: int, d_model: int, heads: int, d_ff: int, blocks: int, n_out: int, key: Seed, dropout: float = 0.0
+    n_in: int,
+    d_model: int,
+    heads: int,
+    d_ff: int,
+    blocks: int,
+    n_out: int,
+    key: Seed,
+    dropout: float = 0.0,
+    stacked: bool = False,
 ) -> Sequential:
     """A transformer encoder for sequences of vectors: project, add positions, blocks, normalise, average, project.
 
@@ -25,6 +34,7 @@ def transformer_encoder(
         n_out: number of outputs.
         key: int or random key.
         dropout: share of the entries set to zero in each branch of a block.
+        stacked: the blocks as one `LayerStack`, for deep models: they compile as one loop.
 
     Returns:
         The model; it maps (batch, time, n_in) to (batch, n_out).
@@ -42,10 +52,11 @@ def transformer_encoder(
     if blocks < 1:
         raise ValueError(f"blocks must be 1 or more. Received: blocks={blocks}")
     first, last, *block_keys = jax.random.split(as_key(key), blocks + 2)
+    layers = [TransformerBlock(d_model, heads, d_ff, block_key, dropout) for block_key in block_keys]
     return Sequential(
         Dense(n_in, d_model, first),
         SinusoidalPositions(),
-        *(TransformerBlock(d_model, heads, d_ff, block_key, dropout) for block_key in block_keys),
+        *([LayerStack(layers)] if stacked else layers),
         LayerNorm(d_model),
         GlobalAveragePool(),
         Dense(d_model, n_out, last),
