@@ -106,9 +106,18 @@ def test_layer_by_layer_where_a_loop_would_not_do(make, shape, everything):
     results = []
     for mode in (False, True):
         model = Sequential(LayerStack([make(seed) for seed in range(2)]), GlobalAveragePool(), Dense(8, 3, 8))
-        trained = Trainer(model, SoftmaxCrossEntropy(), SGD(0.01), compile=mode)
+        trained = Trainer(model, SoftmaxCrossEntropy(), SGD(0.01), compile=mode, recompile="raise")
         results.append(everything(trained.fit(data, Y, 2, 8)))
     assert bits_equal(*results).differences == {}
+
+
+def test_a_convolution_beside_a_stack_leaves_it_a_loop():
+    stack = LayerStack([Dense(8, 8, seed) for seed in range(2)])
+    model = Sequential(convolution(5), stack, GlobalAveragePool(), Dense(8, 3, 8))
+    trained = Trainer(model, SoftmaxCrossEntropy(), SGD(0.01), compile=True)
+    trained.fit(RNG.standard_normal((8, 4, 4, 8)).astype(np.float32), Y[:8], 1, 8)
+    (jaxpr,) = steps_traced(trained)
+    assert any(equation.primitive.name in ("scan", "while") for equation in jaxpr.eqns)
 
 
 def test_all_frozen_alike_stay_as_they_are():

@@ -69,7 +69,6 @@ class Compiled:
         self.traces, self.programs = Traces(exact), Programs()
         self.pace = Pace(steps_per_call)
         self._predictions: dict[Hashable, Any] = {}
-        # Set where a stack of layers convolves: in a loop XLA's CPU does that by another kernel.
         self._layer_by_layer = False
         self._state: Values | None = None
         self._form = -1
@@ -123,11 +122,11 @@ class Compiled:
         traced = {
             size: self._training_step(key, size, parts, batches, steps, rates, options) for size in dict.fromkeys(sizes)
         }
-        convolves = _on_cpu(data.arrays) and any(step.convolves for step in traced.values())
-        if convolves and parts.stacks:
-            self._layer_by_layer, self._state = True, None
+        on_cpu = _on_cpu(data.arrays)
+        if on_cpu and parts.stacks and any(step.convolves_in_loop for step in traced.values()):
+            self._trace_layer_by_layer()
             return self.run(given, batches, steps, rates, options)
-        looped = self.pace.fixed != 1 and not convolves
+        looped = self.pace.fixed != 1 and not (on_cpu and any(step.convolves for step in traced.values()))
         taken = numbers, rates.stacked(most * len(sizes))
         for span in [steps] if looped else [range(index, index + 1) for index in steps]:
             epoch, place = batches.place(span.start)
@@ -148,6 +147,12 @@ class Compiled:
             self._done.append(_Done(batches, span, rates, options, outcome))
             self._in_flight.append(_Call(outcome.loss, len(span), start))
         return outcome
+
+    def _trace_layer_by_layer(self) -> None:
+        """Starts anew, with stacks layer by layer: in a loop XLA's CPU convolves by another kernel."""
+        seconds, self._state, self._layer_by_layer = self.traces.seconds, None, True
+        self.traces = Traces(self.exact)
+        self.traces.seconds = seconds
 
     def _wait(self, most: int) -> None:
         """Waits until so many calls are on the device at most, and tells the pace how long each took there."""

@@ -72,14 +72,16 @@ def digest(lowered: Any) -> bytes:
     return hashed.digest()
 
 
-def contains(jaxpr: Any, primitive: str) -> bool:
-    """Whether a traced function calls the primitive of that name, in whatever part of it."""
-    pending = [jaxpr.jaxpr]
+def contains(jaxpr: Any, primitive: str, in_loop: bool = False) -> bool:
+    """Whether a traced function calls the primitive of that name, in whatever part of it or in a loop of it."""
+    pending = [(jaxpr.jaxpr, not in_loop)]
     while pending:
-        for equation in pending.pop().eqns:
-            if equation.primitive.name == primitive:
+        part, counts = pending.pop()
+        for equation in part.eqns:
+            if counts and equation.primitive.name == primitive:
                 return True
-            pending += core.jaxprs_in_params(equation.params)
+            below = counts or equation.primitive.name in ("scan", "while")
+            pending += [(inner, below) for inner in core.jaxprs_in_params(equation.params)]
     return False
 
 

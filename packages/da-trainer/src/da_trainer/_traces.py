@@ -59,12 +59,14 @@ class TracedStep:
         results: the structure of what it returns.
         constants: what it took from the objects as constants.
         convolves: whether it has a convolution in it.
+        convolves_in_loop: whether it has one in a loop of its own.
     """
 
     jaxpr: Any
     results: Any
     constants: Form
     convolves: bool
+    convolves_in_loop: bool
 
     def __call__(self, *args: Any) -> Any:
         """Runs it, inside the trace of a program."""
@@ -165,8 +167,8 @@ class Traces:
             self._written |= written
             self._steps.clear()
             self._current.clear()
-        convolves = contains(jaxpr, "conv_general_dilated")
-        return TracedStep(jaxpr, jax.tree.structure(results), self._constants(parts, job), convolves)
+        convolves, in_loop = (contains(jaxpr, "conv_general_dilated", in_loop) for in_loop in (False, True))
+        return TracedStep(jaxpr, jax.tree.structure(results), self._constants(parts, job), convolves, in_loop)
 
     def _constants(self, parts: Parts, job: Job) -> Form:
         numbers = {f"optimizer.{name}" for name in job.args[1]}
