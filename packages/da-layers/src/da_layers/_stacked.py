@@ -21,6 +21,19 @@ def scanning(scan: Scan, stacked: Mapping[int, Sequence["StackedVariable"]]) -> 
     Args:
         scan: runs it.
         stacked: the Variables of each stack, by its id.
+
+    Example:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> from da_layers import Dense, LayerStack, scanning
+        >>> stack, x = LayerStack([Dense(2, 2, 0), Dense(2, 2, 1)]), jnp.ones((1, 2))
+        >>> def scan(body, init, inputs, reverse):
+        ...     return jax.lax.scan(body, init, inputs, reverse=reverse)
+        >>> def forward(x):
+        ...     with scanning(scan, {id(stack): stack.stacked("")}):
+        ...         return stack.forward(x)
+        >>> bool(jnp.allclose(jax.jit(forward)(x), stack.forward(x)))
+        True
     """
     before = running.scan, running.stacked
     running.scan, running.stacked = scan, stacked
@@ -40,6 +53,12 @@ class StackedVariable(Variable):
         path: its name, with * for the layer's number.
         place: its name in each layer.
         members: the layers' Variables.
+
+    Example:
+        >>> from da_layers import Dense, LayerStack
+        >>> weight, bias = LayerStack([Dense(2, 3, 0), Dense(2, 3, 1)]).stacked("")
+        >>> weight.name, weight.value.shape, bias.value.shape
+        ('layers.*.weight', (2, 2, 3), (2, 3))
     """
 
     def __init__(self, stack: int, path: str, place: str, members: Sequence[Any]) -> None:
