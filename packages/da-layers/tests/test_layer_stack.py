@@ -1,7 +1,11 @@
 """What a stack asks of its layers."""
 
+import re
+
+import jax.numpy as jnp
+import numpy as np
 import pytest
-from da_layers import Dense, Dropout, LayerStack, ReLU, Sequential
+from da_layers import Dense, Dropout, Layer, LayerStack, ReLU, Sequential
 
 
 def test_unlike_layers_are_refused_by_name():
@@ -14,6 +18,59 @@ def test_unlike_layers_are_refused_by_name():
         LayerStack([Dropout(0.1, 0), Dropout(0.2, 0)])
     with pytest.raises(ValueError, match=r"Received: unlike=\['bias', 'n_out', 'weight'\]"):
         LayerStack([Dense(4, 4, 0), Dense(4, 5, 0)])
+
+
+class Options(Layer):
+    """Holds what two layers of a stack may differ in."""
+
+    def __init__(self, first, second=None):
+        self.first, self.pair = first, [second, second]
+
+    def forward(self, x, training=False):
+        return x
+
+    def backward(self, g):
+        return g
+
+
+TWICE = ReLU()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "unlike"),
+    [
+        ((1, 1), (1, 2), ["pair.0", "pair.1"]),
+        ((2, 2), (1, 2), ["first"]),
+        ((1.0,), (1,), ["first"]),
+        ((0.0,), (-0.0,), ["first"]),
+        ((abs,), (max,), ["first"]),
+        ((np.zeros(2),), (np.ones(2),), ["first"]),
+        ((jnp.zeros(2),), (jnp.ones(2),), ["first"]),
+        ((TWICE, TWICE), (ReLU(), TWICE), ["pair.0", "pair.1"]),
+        (({"a": 1},), ({"b": 1},), ["first.a", "first.b"]),
+    ],
+)
+def test_layers_that_differ_in_an_attribute_are_refused(one, other, unlike):
+    LayerStack([Options(*one), Options(*one)])
+    with pytest.raises(ValueError, match=rf"layers\[1\] must be like .*unlike={re.escape(str(unlike))}"):
+        LayerStack([Options(*one), Options(*other)])
+
+
+def test_layers_that_have_become_unlike_are_not_stacked():
+    stack = LayerStack([Dropout(0.1, 0), Dropout(0.1, 1)])
+    assert len(stack.stacked("")) == 1
+    stack.layers[1].rate = 0.2
+    assert stack.stacked("") == []
+    stack.layers[1] = stack.layers[0]
+    assert stack.stacked("") == []
+
+
+def test_a_stacked_variable_says_what_it_is():
+    weight, bias = LayerStack([Dense(2, 3, 0), Dense(2, 3, 1)]).stacked("encoder")
+    assert repr(weight) == "StackedParam(encoder.layers.*.weight: float32[2, 2, 3])"
+    assert bias.fitted(np.ones((2, 3))).dtype == bias.value.dtype
+    with pytest.raises(ValueError, match=r"must keep its shape \(2, 3\)"):
+        bias.fitted(np.ones(3))
 
 
 def test_shared_variables_are_refused():

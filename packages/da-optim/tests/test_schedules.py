@@ -158,7 +158,7 @@ class TestEverySchedule:
         (lambda: LinearWarmup(1, start=2), r"start must be a number in \[0, 1\]\. Received: start=2$"),
         (
             lambda: LinearWarmup(1, after=0.5),
-            r"after must be a schedule with multiplier\(epoch\)\. Received: after=0\.5$",
+            r"after must be an object with multiplier\(epoch\)\. Received: after=0\.5$",
         ),
         (lambda: OneCycleLR(0), r"epochs must be a finite number > 0\. Received: epochs=0$"),
         (lambda: OneCycleLR(1, rise=2), r"rise must be a number in \[0, 1\]\. Received: rise=2$"),
@@ -169,9 +169,9 @@ class TestEverySchedule:
         (lambda: PiecewiseLR({1: -1}), r"factor must be a finite number >= 0\. Received: factor=-1$"),
         (
             lambda: JoinedLR(1, 1, ConstantLR()),
-            r"first must be a schedule with multiplier\(epoch\)\. Received: first=1$",
+            r"first must be an object with multiplier\(epoch\)\. Received: first=1$",
         ),
-        (lambda: JoinedLR(ConstantLR(), 1, 2), r"second must be a schedule .*\. Received: second=2$"),
+        (lambda: JoinedLR(ConstantLR(), 1, 2), r"second must be an object .*\. Received: second=2$"),
         (lambda: JoinedLR(ConstantLR(), 0, ConstantLR()), r"epochs must be a finite number > 0\. Received: epochs=0$"),
         (lambda: ReduceOnPlateau(1), r"factor must be a number in \[0, 1\)\. Received: factor=1$"),
         (lambda: ReduceOnPlateau(patience=0), r"patience must be an integer >= 1\. Received: patience=0$"),
@@ -188,10 +188,35 @@ def test_constructors_say_what_they_require(make, message):
 
 def test_a_plateau_is_patience_epochs_without_a_lower_loss():
     schedule, etas = ReduceOnPlateau(factor=0.5, patience=2, min_delta=0.1, end=0.2), []
-    for loss in (1.0, 0.95, 0.8, 0.8, math.nan, 0.8, 0.6, 0.6, 0.6, 0.6, 0.6):
-        schedule.observe(loss)
+    for epoch, loss in enumerate((1.0, 0.95, 0.8, 0.8, math.nan, 0.8, 0.6, 0.6, 0.6, 0.6, 0.6)):
+        schedule.observe(epoch + 1, loss)
         etas.append(schedule(0))
     assert etas == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.2]
+
+
+class Listens(ConstantLR):
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def observe(self, epoch, loss):
+        self.heard.append((epoch, loss))
+
+
+def test_the_loss_goes_to_the_schedule_whose_epoch_it_was():
+    first, second, after = Listens(), Listens(), Listens()
+    joined, warmed = JoinedLR(first, 2, JoinedLR(ConstantLR(), 1, second)), LinearWarmup(2.5, after=after)
+    for epoch in range(1, 6):
+        joined.observe(epoch, 0.1 * epoch)
+        warmed.observe(epoch, 0.1 * epoch)
+    assert first.heard == [(1, 0.1), (2, 0.2)]
+    assert second.heard == [(1, 0.4), (2, 0.5)]
+    assert after.heard == [(0.5, 0.1 * 3), (1.5, 0.4), (2.5, 0.5)]
+
+
+def test_schedules_that_go_by_the_epoch_alone_do_not_listen():
+    for schedule in (ConstantLR(), JoinedLR(ConstantLR(), 1, ConstantLR()), LinearWarmup(1)):
+        assert schedule.observe is None
 
 
 def test_a_subclass_writes_its_multiplier_and_can_be_called():

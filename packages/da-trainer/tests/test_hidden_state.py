@@ -394,3 +394,21 @@ def test_state_in_a_buffer_is_carried():
         results.append((trainer.history_, model.state_dict(), trainer.evaluate(X, X)))
     assert bits_equal(*results)
     assert "layers.1.shown.running" in results[0][1]
+
+
+class WrittenInTheShortBatch(Base):
+    """The last batch of an epoch writes what a full one of the next epoch reads."""
+
+    def forward(self, x, training=False):
+        if x.shape[0] < 8:
+            self.last = x.mean(0)
+            return x + self.last
+        return x + self.last if hasattr(self, "last") else x
+
+
+def test_no_step_runs_where_the_short_batch_writes_what_a_full_one_reads(everything):
+    trainer = Trainer(in_the_middle(WrittenInTheShortBatch()), MSE(), SGD(0.1), compile=True)
+    before = everything(trainer)
+    with pytest.raises(ValueError, match=r"layers\.1 \(WrittenInTheShortBatch\) .*Received: last, "):
+        trainer.fit(X[:22], X[:22], 2, 8)
+    assert bits_equal(before, everything(trainer))

@@ -6,10 +6,13 @@ import pytest
 from da_layers import (
     MSE,
     BatchNorm,
+    Buffer,
     Conv2D,
     Dense,
     Dropout,
     GlobalAveragePool,
+    Key,
+    Layer,
     LayerStack,
     ReLU,
     Residual,
@@ -20,6 +23,8 @@ from da_layers import (
 )
 from da_optim import SGD, Adam, CosineLR
 from da_trainer import Trainer, bits_equal
+from da_trainer._batches import Batches
+from da_trainer._data import check_pairs
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((22, 6, 8)).astype(np.float32), RNG.integers(0, 3, 22)
@@ -109,6 +114,117 @@ def test_layer_by_layer_where_a_loop_would_not_do(make, shape, everything):
         trained = Trainer(model, SoftmaxCrossEntropy(), SGD(0.01), compile=mode, recompile="raise")
         results.append(everything(trained.fit(data, Y, 2, 8)))
     assert bits_equal(*results).differences == {}
+
+
+@pytest.mark.parametrize("call", ["evaluate", "predict"])
+def test_evaluation_before_training_convolves_as_the_loop_does(call):
+    data = RNG.standard_normal((6, 4, 4, 8)).astype(np.float32)
+    given = (data, Y[:6]) if call == "evaluate" else (data,)
+    results = []
+    for mode in (False, True):
+        model = Sequential(LayerStack([convolution(seed) for seed in range(2)]), GlobalAveragePool(), Dense(8, 3, 8))
+        results.append(getattr(Trainer(model, SoftmaxCrossEntropy(), SGD(0.01), compile=mode), call)(*given))
+    assert bits_equal(*results).differences == {}
+
+
+class Tied(Sequential):
+    """Runs one layer of its stack again, from outside."""
+
+    def __init__(self, index=1):
+        super().__init__(LayerStack([Dense(8, 8, seed) for seed in range(3)]))
+        self.index = index
+
+    def forward(self, x, training=False):
+        return self.layers[0].layers[self.index].forward(super().forward(x, training), training)
+
+    def backward(self, g):
+        return super().backward(self.layers[0].layers[self.index].backward(g))
+
+
+class TiedElsewhere(Tied):
+    """The same by an attribute of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.again = self.layers[0].layers[1]
+
+
+class Penalty(MSE):
+    """Reads a weight of a stack."""
+
+    def __init__(self, layer):
+        self.layer = layer
+
+    def forward(self, prediction, target):
+        return super().forward(prediction, target) + (self.layer.weight.value**2).sum()
+
+
+def plain():
+    return Sequential(LayerStack([Dense(8, 8, seed) for seed in range(3)]))
+
+
+class Counting(Layer):
+    """Counts its backwards and draws noise for them."""
+
+    def __init__(self, seed):
+        self.count, self.noise = Buffer(np.float32(0)), Key(seed)
+
+    def forward(self, x, training=False):
+        return x
+
+    def backward(self, g):
+        self.count.value = self.count.value + 1
+        return g * jax.random.uniform(self.noise.next(), g.shape)
+
+
+def counting():
+    return Sequential(Dense(8, 8, 9), LayerStack([Counting(seed) for seed in range(3)]))
+
+
+TANH = Tanh()
+
+
+def shared_activation():
+    stack = LayerStack([Sequential(Dense(8, 8, seed), TANH) for seed in range(2)])
+    return Sequential(Dense(8, 8, 5), TANH, stack, TANH, Dense(8, 8, 6), TANH)
+
+
+def applied_twice():
+    twice = [Dense(8, 8, seed) for seed in range(2)]
+    stack = LayerStack([Sequential(dense, Tanh(), dense) for dense in twice])
+    return Sequential(stack, Tanh(), stack)
+
+
+@pytest.mark.parametrize(
+    "make", [Tied, lambda: Tied(0), TiedElsewhere, plain, counting, shared_activation, applied_twice]
+)
+def test_a_stack_whose_parts_are_used_elsewhere_too(make, everything, tracers):
+    results = []
+    for mode in (False, True):
+        model = make()
+        loss = Penalty(model.layers[0].layers[2]) if make is plain else MSE()
+        trained = Trainer(model, loss, Adam(0.01), compile=mode, clip_norm=0.5).fit(X[:, 0], X[:, 1], 3, 8)
+        results.append([everything(trained), trained.evaluate(X[:, 0], X[:, 1])])
+        assert tracers(trained) == []
+    assert bits_equal(*results).differences == {}
+
+
+def test_layers_that_become_unlike_go_on_one_by_one(everything):
+    results = []
+    for mode in (False, True):
+        trained = trainer(mode).fit(X[:16], Y[:16], 1, 8)
+        trained.model.layers[1].layers[1].inner.layers[2].rate = 0.5
+        results.append(everything(trained.fit(X[:16], Y[:16], 1, 8)))
+    assert bits_equal(*results).differences == {}
+
+
+def test_a_step_that_was_traced_leaves_no_gradient_in_the_stack(tracers):
+    trained = trainer(True)
+    parts = trained.parts()
+    trained.executor.load(parts)
+    steps = Batches(check_pairs(X[:16], Y[:16]), 8)
+    trained.executor.run(parts, steps, range(1), trained.rates(range(1), 2), trained.options)
+    assert tracers(parts) == []
 
 
 def test_a_convolution_beside_a_stack_leaves_it_a_loop():

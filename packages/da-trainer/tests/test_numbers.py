@@ -141,14 +141,15 @@ def test_a_schedule_may_observe_the_loss_of_each_epoch(trainer, data, mode, vali
             super().__init__(0.5, 1, min_delta=1e9)
             self.losses = []
 
-        def observe(self, loss):
-            self.losses.append(loss)
-            super().observe(loss)
+        def observe(self, epoch, loss):
+            self.losses.append((epoch, loss))
+            super().observe(epoch, loss)
 
     X, y = data()
     trained = trainer(mode, schedule=Observed())
     trained.fit(X, y, 4, 8, **({"X_val": X[:5], "y_val": y[:5]} if validated else {}))
-    assert trained.schedule.losses == trained.history_["val_loss" if validated else "train_loss"]
+    losses = trained.history_["val_loss" if validated else "train_loss"]
+    assert trained.schedule.losses == list(zip(range(1, 5), losses, strict=True))
     lr = trained.history_["lr"]
     assert lr == [lr[0], lr[0], lr[0] / 2, lr[0] / 4]
 

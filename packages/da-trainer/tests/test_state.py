@@ -173,6 +173,23 @@ def test_ctrl_c_between_a_call_and_its_result_loses_no_good_step(
     assert_sound(trainer, steps)
 
 
+def test_ctrl_c_while_the_results_are_read_leaves_values_and_history_of_the_same_steps(monkeypatch):
+    trainer, other = (Trainer(make_model(), MSE(), Adam(0.01), compile=True) for _ in range(2))
+    store, calls = trainer.executor.store, []
+
+    def interrupted(parts):
+        calls.append(1)
+        if len(calls) == 1:
+            interrupt()
+        return store(parts)
+
+    monkeypatch.setattr(trainer.executor, "store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(X, X, 1, 3, shuffle=False)
+    assert (trainer.epoch_, trainer.history_) == (1, other.fit(X, X, 1, 3, shuffle=False).history_)
+    assert bits_equal(everything(trainer), everything(other))
+
+
 def test_epoch_callback_that_raises_leaves_the_epoch(breaking, tracers):
     class Raise(Callback):
         def on_epoch_end(self, trainer, epoch):

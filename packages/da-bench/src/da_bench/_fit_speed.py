@@ -53,6 +53,6 @@ def fit_speed(workload: Workload, sessions: int = 3, epochs: int = 2, repeat: in
         "epochs_a_session": epochs,
         "steps_an_epoch": steps,
         "steps_per_second": rates,
-        "ratios": ratios(rates, "compiled"),
+        "ratios": ratios(rates, COMPILED),
         "compile_seconds": compiled.compile_seconds,
     }

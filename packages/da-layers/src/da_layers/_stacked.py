@@ -16,7 +16,9 @@ Scan = Callable[[Callable[[Any, Any], tuple[Any, Any]], Any, Any, bool], tuple[A
 
 @contextmanager
 def scanning(scan: Scan, stacked: Mapping[int, Sequence["StackedVariable"]]) -> Iterator[None]:
-    """Where a step is traced: stacks run as one loop.
+    """Where a step is traced: stacks run as one loop, on the values that their stacked Variables are given.
+
+    A layer's own Variables have no value there, so that none is taken as a constant.
 
     Args:
         scan: runs it.
@@ -27,20 +29,30 @@ def scanning(scan: Scan, stacked: Mapping[int, Sequence["StackedVariable"]]) -> 
         >>> import jax.numpy as jnp
         >>> from da_layers import Dense, LayerStack, scanning
         >>> stack, x = LayerStack([Dense(2, 2, 0), Dense(2, 2, 1)]), jnp.ones((1, 2))
+        >>> stacked = stack.stacked("")
         >>> def scan(body, init, inputs, reverse):
         ...     return jax.lax.scan(body, init, inputs, reverse=reverse)
-        >>> def forward(x):
-        ...     with scanning(scan, {id(stack): stack.stacked("")}):
+        >>> def forward(x, values):
+        ...     with scanning(scan, {id(stack): stacked}):
+        ...         for variable, value in zip(stacked, values):
+        ...             variable.value = value
         ...         return stack.forward(x)
-        >>> bool(jnp.allclose(jax.jit(forward)(x), stack.forward(x)))
+        >>> y = jax.jit(forward)(x, [variable.value for variable in stacked])
+        >>> bool(jnp.allclose(y, stack.forward(x)))
         True
     """
     before = running.scan, running.stacked
     running.scan, running.stacked = scan, stacked
+    variables = [variable for of_stack in stacked.values() for variable in of_stack]
+    values = {member: vars(member).pop("_value") for variable in variables for member in variable.members}
     try:
         yield
     finally:
         running.scan, running.stacked = before
+        for member, value in values.items():
+            member._value = value
+        for variable in variables:
+            variable.let_go()
 
 
 class StackedVariable(Variable):
@@ -77,6 +89,10 @@ class StackedVariable(Variable):
             for member, value in zip(self.members, _parted(new), strict=True):
                 member.value = value
 
+    def let_go(self) -> None:
+        """Forgets what it was given in a trace."""
+        self._traced = None
+
 
 class StackedParam(StackedVariable, Param):
     """Stands for a Param of each of the equal layers, with its gradient and slots."""
@@ -101,6 +117,11 @@ class StackedParam(StackedVariable, Param):
             parted = {name: _parted(slot) for name, slot in slots.items()}
             for index, member in enumerate(self.members):
                 member.set_slots(optimizer, {name: slot[index] for name, slot in parted.items()})
+
+    def let_go(self) -> None:
+        """Forgets what it was given in a trace, and the gradient."""
+        super().let_go()
+        self._traced_slots = self._grad = None
 
     def over_layers(self, function: Callable[[jax.Array], Any], array: jax.Array) -> Any:
         """(layers, ...), what `function` gives for each layer's part of an array, in a loop."""

@@ -25,6 +25,22 @@ class UpdateRule(Protocol):
     def update(self, weights: jax.Array, gradient: jax.Array, slots: Slots, lr: Any) -> tuple[jax.Array, Slots]: ...
 
 
+class StackingError(RuntimeError):
+    """A traced step cannot run a `LayerStack` as one loop, as it must where a layer is used beside the stack too.
+
+    Example:
+        >>> import jax
+        >>> from da_layers import Dense, LayerStack, StackingError, scanning
+        >>> stack = LayerStack([Dense(2, 2, 0), Dense(2, 2, 1)])
+        >>> with scanning(jax.lax.scan, {id(stack): stack.stacked("")}):
+        ...     try:
+        ...         stack.layers[1].weight.value
+        ...     except StackingError as error:
+        ...         print(error)
+        A Variable of a LayerStack must be used in the stack alone. Received: a variable outside a model (Param)
+    """
+
+
 class Variable:
     """An array that a layer owns.
 
@@ -51,7 +67,12 @@ class Variable:
         Raises:
             ValueError: the new value has another shape.
         """
-        return self._value
+        try:
+            return self._value
+        except AttributeError:  # taken away while equal layers run as one
+            raise StackingError(
+                f"A Variable of a LayerStack must be used in the stack alone. Received: {self.label}"
+            ) from None
 
     @value.setter
     def value(self, new: ArrayLike) -> None:
@@ -63,10 +84,10 @@ class Variable:
         Raises:
             ValueError: `new` cannot be the value.
         """
-        array = new if isinstance(new, jax.Array) else jnp.asarray(new, self._value.dtype)
-        if array.shape != self._value.shape:
+        array = new if isinstance(new, jax.Array) else jnp.asarray(new, self.value.dtype)
+        if array.shape != self.value.shape:
             raise ValueError(
-                f"{self.label} must keep its shape {self._value.shape}. Received: value.shape={array.shape}"
+                f"{self.label} must keep its shape {self.value.shape}. Received: value.shape={array.shape}"
             )
         return _strong_array(array)
 
@@ -77,7 +98,7 @@ class Variable:
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
-        return f"{type(self).__name__}({name}{self._value.dtype}{list(self._value.shape)})"
+        return f"{type(self).__name__}({name}{self.value.dtype}{list(self.value.shape)})"
 
 
 class Param(Variable):

@@ -66,6 +66,17 @@ def has_slots(owner: Any) -> bool:
     return any("__slots__" in vars(base) for base in type(owner).__mro__) and _is_ours(owner)
 
 
+def is_part(owner: Any) -> bool:
+    """Whether `owner` is a Variable or something that the walk goes into.
+
+    Example:
+        >>> from da_layers import ReLU, is_part
+        >>> is_part(ReLU()), is_part([]), is_part(1.0)
+        (True, True, False)
+    """
+    return isinstance(owner, (Variable, dict, list, tuple, deque)) or has_attributes(owner) or has_slots(owner)
+
+
 def _is_ours(owner: Any) -> bool:
     """Whether an object is the user's or the library's own, not one of JAX, NumPy or Python."""
     if isinstance(owner, (type, Variable)):

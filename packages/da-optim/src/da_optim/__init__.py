@@ -26,5 +26,6 @@ from ._polynomial_lr import PolynomialLR as PolynomialLR
 from ._reduce_on_plateau import ReduceOnPlateau as ReduceOnPlateau
 from ._rmsprop import RMSProp as RMSProp
 from ._schedule import Schedule as Schedule
+from ._schedule import check_schedule as check_schedule
 from ._sgd import SGD as SGD
 from ._step_lr import StepLR as StepLR

@@ -1,7 +1,7 @@
 """Two schedules, one after the other."""
 
 from ._requirements import non_negative, positive
-from ._schedule import Schedule, at_boundary
+from ._schedule import Observer, Schedule, at_boundary, check_schedule, joined_observer
 
 
 class JoinedLR(Schedule):
@@ -28,10 +28,13 @@ class JoinedLR(Schedule):
     """
 
     def __init__(self, first: Schedule, epochs: float, second: Schedule) -> None:
-        for name, schedule in (("first", first), ("second", second)):
-            if not hasattr(schedule, "multiplier"):
-                raise ValueError(f"{name} must be a schedule with multiplier(epoch). Received: {name}={schedule!r}")
-        self.first, self.epochs, self.second = first, positive("epochs", epochs), second
+        self.first, self.second = check_schedule("first", first), check_schedule("second", second)
+        self.epochs = positive("epochs", epochs)
+
+    @property
+    def observe(self) -> Observer | None:
+        """Tells the schedule whose epoch it was, where one of the two goes by the loss."""
+        return joined_observer(self.first, self.epochs, self.second)
 
     def multiplier(self, epoch: float) -> float:
         """Compute eta_t; see `Schedule.multiplier`."""

@@ -2,7 +2,7 @@
 
 from ._constant_lr import ConstantLR
 from ._requirements import at_most_one, non_negative
-from ._schedule import Schedule
+from ._schedule import Observer, Schedule, check_schedule, joined_observer
 
 
 class LinearWarmup(Schedule):
@@ -36,9 +36,12 @@ class LinearWarmup(Schedule):
     def __init__(self, epochs: float, start: float = 0.0, after: Schedule | None = None) -> None:
         self.epochs = non_negative("epochs", epochs)
         self.start = at_most_one("start", start)
-        self.after = ConstantLR() if after is None else after
-        if not hasattr(self.after, "multiplier"):
-            raise ValueError(f"after must be a schedule with multiplier(epoch). Received: after={after!r}")
+        self.after = ConstantLR() if after is None else check_schedule("after", after)
+
+    @property
+    def observe(self) -> Observer | None:
+        """Tells `after` the loss of its epochs, where it goes by the loss."""
+        return joined_observer(None, self.epochs, self.after)
 
     def multiplier(self, epoch: float) -> float:
         """Compute eta_t; see `Schedule.multiplier`."""

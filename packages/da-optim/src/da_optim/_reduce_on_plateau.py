@@ -29,8 +29,8 @@ class ReduceOnPlateau(Schedule):
 
     Example:
         >>> schedule = ReduceOnPlateau(factor=0.5, patience=2)
-        >>> for loss in (1.0, 0.9, 0.95, 0.92):
-        ...     schedule.observe(loss)
+        >>> for epoch, loss in enumerate((1.0, 0.9, 0.95, 0.92)):
+        ...     schedule.observe(epoch + 1, loss)
         >>> schedule(4)
         0.5
     """
@@ -42,8 +42,8 @@ class ReduceOnPlateau(Schedule):
         self.min_delta, self.end = non_negative("min_delta", min_delta), at_most_one("end", end)
         self._eta, self._best, self._waited = 1.0, math.inf, 0
 
-    def observe(self, loss: float) -> None:
-        """Takes in the loss of an epoch; one that is NaN has not fallen."""
+    def observe(self, epoch: float, loss: float) -> None:
+        """Takes in the loss of an epoch; one that is NaN has not fallen. The count of epochs plays no part."""
         if loss < self._best - self.min_delta:
             self._best, self._waited = loss, 0
             return

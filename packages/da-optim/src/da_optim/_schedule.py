@@ -2,6 +2,10 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+Observer = Callable[[float, float], None]
 
 
 class Schedule(ABC):
@@ -9,7 +13,8 @@ class Schedule(ABC):
 
     The epoch is fractional: step i of n in epoch e is at e + i / n, counted from 0. The factor is eta_t of
     Loshchilov and Hutter 2019: the learning rate is lr * eta_t, the decoupled decay eta_t * weight_decay.
-    A schedule is plain Python arithmetic on floats and is never traced, so a subclass may use `if` freely.
+    A schedule is plain Python arithmetic on floats and is never traced, so a subclass may use `if` freely. A trainer
+    may ask for many epochs ahead of training them; where `observe` is not None, for one at a time.
 
     Example:
         >>> class Halves(Schedule):
@@ -18,6 +23,14 @@ class Schedule(ABC):
         >>> Halves()(12.5)
         0.5
     """
+
+    @property
+    def observe(self) -> Observer | None:
+        """What takes in the epochs trained so far, and the loss of the last, in validation where there is one.
+
+        None where the schedule goes by the epoch alone.
+        """
+        return None
 
     @abstractmethod
     def multiplier(self, epoch: float) -> float:
@@ -33,6 +46,41 @@ class Schedule(ABC):
     def __call__(self, epoch: float) -> float:
         """Compute eta_t; the same as `multiplier`."""
         return self.multiplier(epoch)
+
+
+def check_schedule(name: str, schedule: Any) -> Schedule:
+    """Require an object with `multiplier`.
+
+    Args:
+        name: the argument's, for the message.
+        schedule: what came.
+
+    Raises:
+        ValueError: it has no `multiplier`, or is a class.
+
+    Example:
+        >>> from da_optim import StepLR, check_schedule
+        >>> check_schedule("schedule", StepLR(step_size=10))(10)
+        0.1
+    """
+    if not callable(getattr(schedule, "multiplier", None)) or isinstance(schedule, type):
+        raise ValueError(f"{name} must be an object with multiplier(epoch). Received: {name}={schedule!r}")
+    return schedule
+
+
+def joined_observer(first: Schedule | None, epochs: float, second: Schedule) -> Observer | None:
+    """What tells the loss to `first` up to an epoch, then to `second`; None where neither goes by it."""
+    of_first, of_second = (getattr(schedule, "observe", None) for schedule in (first, second))
+    if of_first is None and of_second is None:
+        return None
+
+    def observe(epoch: float, loss: float) -> None:
+        if epoch > epochs and of_second is not None:
+            of_second(epoch - epochs, loss)
+        elif epoch <= epochs and of_first is not None:
+            of_first(epoch, loss)
+
+    return observe
 
 
 def at_boundary(epoch: float) -> float:

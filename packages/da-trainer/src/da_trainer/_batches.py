@@ -97,7 +97,7 @@ class Batches:
 
 
 # Steps, and entries of all orders, that a program has room for.
-_MOST_STEPS, _MOST_PLACES = 4096, 2**22
+_MOST_STEPS, _MOST_PLACES = 4096, 2**20
 
 
 class Orders:

@@ -1,14 +1,16 @@
 """The compiled executor: the whole step in one compiled call, on arrays instead of objects."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from da_layers import StackingError
 
 from ._batches import Batches
 from ._forms import form_of
@@ -18,8 +20,10 @@ from ._pace import Pace
 from ._programs import Programs
 from ._rates import StepRates
 from ._step import Options, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
-from ._traces import Job, Key, TracedStep, Traces
+from ._traces import Job, TracedStep, Traces
 from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
+
+logger = logging.getLogger("da_trainer")
 
 # Calls that may be on the device at once: enough to keep it busy, few enough for Ctrl-C. One that takes many steps
 # takes its time, and one behind it suffices.
@@ -112,20 +116,26 @@ class Compiled:
         """Training steps; whether they were finite is looked at in `store`."""
         if self._state is None:
             self.load(parts)
-        given, parts = parts, self._arranged(parts)
+        arranged = self._arranged(parts)
         data, sizes, most = batches.data, batches.sizes, batches.most_epochs
-        numbers = read_hyperparameters(parts.optimizer)
+        numbers = read_hyperparameters(arranged.optimizer)
         forms = self._form, form_of(data.arrays), batches.orders is None
         counts = len(sizes), sizes[-1], batches.batch_size
         switches = options, rates.weight_decay == 0, rates.clip_norm is None
         key = ("training", *forms, *counts, *switches, *numbers)
-        traced = {
-            size: self._training_step(key, size, parts, batches, steps, rates, options) for size in dict.fromkeys(sizes)
-        }
+        first = Job(
+            key,
+            (self._state, numbers, rates.at(steps.start)),
+            batch=(),
+            counts={"data": data.samples, "batches": len(sizes)},
+            refuse_at="" if self.may_recompile else f"step {batches.place(steps.start)[1] + 1} of an epoch",
+        )
+        try:
+            traced = self._training_steps(first, arranged, batches, options)
+        except StackingError as error:
+            self._unstack(error)
+            return self.run(parts, batches, steps, rates, options)
         on_cpu = _on_cpu(data.arrays)
-        if on_cpu and parts.stacks and any(step.convolves_in_loop for step in traced.values()):
-            self._trace_layer_by_layer()
-            return self.run(given, batches, steps, rates, options)
         looped = self.pace.fixed != 1 and not (on_cpu and any(step.convolves for step in traced.values()))
         taken = numbers, rates.stacked(most * len(sizes))
         for span in [steps] if looped else [range(index, index + 1) for index in steps]:
@@ -148,8 +158,9 @@ class Compiled:
             self._in_flight.append(_Call(outcome.loss, len(span), start))
         return outcome
 
-    def _trace_layer_by_layer(self) -> None:
-        """Starts anew, with stacks layer by layer: in a loop XLA's CPU convolves by another kernel."""
+    def _unstack(self, cause: StackingError) -> None:
+        """Starts anew, with stacks layer by layer."""
+        logger.info("Each layer of a LayerStack is traced by itself. Cause: %s", cause)
         seconds, self._state, self._layer_by_layer = self.traces.seconds, None, True
         self.traces = Traces(self.exact)
         self.traces.seconds = seconds
@@ -175,25 +186,20 @@ class Compiled:
         """
         # Where waiting is interrupted, the state is still here to be stored.
         self._wait(0)
-        outcomes = jax.device_get([done.outcome for done in self._done])
-        state, done, self._state, self._done = self._state, self._done, None, []
+        done = self._done
+        outcomes = jax.device_get([call.outcome for call in done])
         read = [call.read(outcome) for call, outcome in zip(done, outcomes, strict=True)]
-        bad = next(
-            (
-                number
-                for number, call in enumerate(done)
-                if not (call.options.skip_nonfinite or read[number].finite.all())
-            ),
-            None,
-        )
+        stops = [not (call.options.skip_nonfinite or one.finite.all()) for call, one in zip(done, read, strict=True)]
         # What is deleted was given to a step that was interrupted before it gave back the new state.
-        lost = any(leaf.is_deleted() for leaf in jax.tree.leaves(state))
-        if bad is not None:
+        lost = any(leaf.is_deleted() for leaf in jax.tree.leaves(self._state))
+        if True in stops:
+            bad = stops.index(True)
             self._stop_before(parts, done[:bad], done[bad], int(np.argmin(read[bad].finite)))
         elif lost:
             self._run_again(parts, done)
-        elif state is not None:
-            write_values(self._arranged(parts), state)
+        elif self._state is not None:
+            write_values(self._arranged(parts), self._state)
+        self._state, self._done = None, []
         losses, finite = zip(*read, strict=True) if read else ((np.zeros(0),), (np.zeros(0, bool),))
         return Outcome(np.concatenate(losses), np.concatenate(finite))
 
@@ -206,6 +212,7 @@ class Compiled:
 
     def _run_again(self, parts: Parts, calls: list[_Done]) -> Outcome:
         # The objects still hold what `load` read, and the same steps give the same bits.
+        self._state, self._done = None, []
         for call in calls:
             self.run(parts, call.batches, call.steps, call.rates, call.options)
         return self.store(parts)
@@ -224,42 +231,45 @@ class Compiled:
 
     def _forward_all(self, kind: str, step: Callable[..., Any], parts: Parts, batches: Batches) -> list[Any]:
         self.traces.look_again()
-        parts = self._arranged(parts)
-        values, numbers = read_values(parts, slots=False), read_hyperparameters(parts.optimizer)
+        arranged = self._arranged(parts)
+        values, numbers = read_values(arranged, slots=False), read_hyperparameters(arranged.optimizer)
         form = form_of(values)
+
+        def body(watch: Watch, batch: Any) -> Any:
+            return step(arranged, batch, watch)
+
         outputs = []
-        for batch in batches:
-
-            def body(watch: Watch, batch: Any) -> Any:
-                return step(parts, batch, watch)
-
-            args = values, numbers, batch
-            job = Job((kind, form, form_of(batch), *numbers), args, batch=batch)
-            traced = self._traced(job, parts, batches, body)
-            changed, output = self.programs.get(job.key, [traced], _alone, args)(*args)
-            values.variables.update(changed.variables)
-            outputs.append(output)
-        write_values(parts, values)
+        try:
+            for batch in batches:
+                args = values, numbers, batch
+                job = Job((kind, form, form_of(batch), *numbers), args, batch=batch)
+                traced = self._traced(job, arranged, batches, body)
+                changed, output = self.programs.get(job.key, [traced], _alone, args)(*args)
+                values.variables.update(changed.variables)
+                outputs.append(output)
+        except StackingError as error:
+            self._unstack(error)
+            return self._forward_all(kind, step, parts, batches)
+        write_values(arranged, values)
         return outputs
 
-    def _training_step(
-        self, key: Key, size: int, parts: Parts, batches: Batches, steps: range, rates: StepRates, options: Options
-    ) -> TracedStep:
-        batch = batches.data.shapes(size)
+    def _training_steps(self, first: Job, parts: Parts, batches: Batches, options: Options) -> dict[int, TracedStep]:
+        """A step for each size of batch; all are traced that a trace of another has dropped."""
 
         def body(watch: Watch, rates: Rates, batch: Any) -> Outcome:
             return train_step(parts, batch, rates, options, watch)
 
-        # A short last batch may always have a program of its own.
-        refused = not self.may_recompile and size == batches.batch_size
-        job = Job(
-            (*key, size),
-            (self._state, read_hyperparameters(parts.optimizer), rates.at(steps.start), batch),
-            batch=batch,
-            counts={"data": batches.data.samples, "batches": len(batches.sizes)},
-            refuse_at=f"step {batches.place(steps.start)[1] + 1} of an epoch" if refused else "",
-        )
-        return self._traced(job, parts, batches, body)
+        steps: dict[int, TracedStep] = {}
+        while not steps or not self.traces.hold(steps.values()):
+            for size in dict.fromkeys(batches.sizes):
+                batch = batches.data.shapes(size)
+                # A short last batch may always have a program of its own.
+                refuse_at = first.refuse_at if size == batches.batch_size else ""
+                job = replace(
+                    first, key=(*first.key, size), args=(*first.args, batch), batch=batch, refuse_at=refuse_at
+                )
+                steps[size] = self._traced(job, parts, batches, body)
+        return steps
 
     def _traced(self, job: Job, parts: Parts, batches: Batches, body: Callable[..., Any]) -> TracedStep:
         """The step of `body`, with the labels checked against the prediction, whose shape a trace tells."""
@@ -272,6 +282,8 @@ class Compiled:
 
         step = self.traces.get(job, parts, partial(body, watch))
         batches.check_labels(parts.loss, self._predictions[job.key])
+        if parts.stacks and step.convolves_in_loop and _on_cpu(batches.data.arrays):
+            raise StackingError("A convolution must be outside a loop on a CPU, where XLA has another kernel for it")
         return step
 
 

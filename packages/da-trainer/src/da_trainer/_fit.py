@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import jax
@@ -10,16 +9,14 @@ import numpy as np
 
 from ._batches import Batches, Orders
 from ._callbacks import Callback, wants_steps
-from ._compiled import Compiled
 from ._data import Data, naming_shapes
 from ._early_stopping import EarlyStopping
 from ._forms import form_of
-from ._loop import Loop
 from ._nonfinite import NonFiniteStep, nonfinite_error
 from ._progress import Progress
 from ._rates import StepRates
 from ._step import Outcome
-from ._values import Parts, read_values, write_values
+from ._values import read_values, write_values
 
 if TYPE_CHECKING:
     from ._trainer import Trainer
@@ -62,7 +59,7 @@ def fit(trainer: "Trainer", plan: Plan) -> None:
             losses = {name: values[-1] for name, values in trainer.history_.items() if values and name != "lr"}
             progress.epoch(trainer.epoch_, last, losses)
             if observe is not None:
-                observe(losses["train_loss" if plan.validation is None else "val_loss"])
+                observe(trainer.epoch_, losses["train_loss" if plan.validation is None else "val_loss"])
             for callback in plan.callbacks:
                 callback.on_epoch_end(trainer, trainer.epoch_)
             if plan.callbacks:
@@ -86,7 +83,7 @@ def _epochs(trainer: "Trainer", plan: Plan, batches: Batches, progress: Progress
         if isinstance(error, NonFiniteStep) and error.before is not None:
             outcomes.append(error.before)
         if plan.validation is None:
-            _record(trainer, batches, rates, outcomes)
+            _record(trainer, batches, rates, outcomes, {})
         if isinstance(error, NonFiniteStep):
             raise nonfinite_error(trainer.parts(), error, trainer.options) from None
         raise
@@ -117,7 +114,11 @@ def _steps(
                 executor.look_again()
                 executor.load(parts)
     finally:
-        outcomes.append(_stored(executor, parts))
+        try:
+            outcomes.append(executor.store(parts))
+        except KeyboardInterrupt:
+            outcomes.append(executor.store(parts))
+            raise
 
 
 def _record(
@@ -125,7 +126,7 @@ def _record(
     batches: Batches,
     rates: StepRates,
     outcomes: list[Outcome],
-    validation: Mapping[str, float] = MappingProxyType({}),
+    validation: Mapping[str, float],
 ) -> None:
     """Writes the entries of the epochs that are complete, each all at once."""
     if not outcomes:
@@ -139,14 +140,6 @@ def _record(
             trainer.history_[name].append(value)
         trainer.skipped_steps_ += int((~counted).sum())
         trainer.epoch_ += 1
-
-
-def _stored(executor: Loop | Compiled, parts: Parts) -> Outcome:
-    try:
-        return executor.store(parts)
-    except KeyboardInterrupt:
-        executor.store(parts)
-        raise
 
 
 def _validate(trainer: "Trainer", plan: Plan, data: Data) -> float:

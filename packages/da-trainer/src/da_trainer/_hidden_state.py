@@ -39,7 +39,7 @@ def reject_hidden_state(trace: Callable[[], Any], jaxpr: Any, snapshot: Snapshot
         rejections.append(_rejection(change, "changed by a step and read by the next"))
         if isinstance(change.owner, np.ndarray):
             raise rejections[-1]
-        _replace(change, _Sentinel(rejections[-1]))
+        _replace(change, _Sentinel(rejections[-1]), missing_too=change.path in written)
     try:
         same = same_jaxpr(trace(), jaxpr)
     except Exception as error:
@@ -77,7 +77,7 @@ def _unseen(changes: list[Change], place: str = "") -> RefusedStepError:
     )
 
 
-def _replace(change: Change, sentinel: "_Sentinel") -> None:
+def _replace(change: Change, sentinel: "_Sentinel", missing_too: bool) -> None:
     owner, name = change.owner, change.name
     if isinstance(owner, dict):
         owner.update({key: sentinel for key in owner if str(key) == name})
@@ -85,7 +85,7 @@ def _replace(change: Change, sentinel: "_Sentinel") -> None:
         if int(name) < len(owner):
             owner[int(name)] = sentinel
     elif hasattr(owner, "__dict__"):
-        if name in vars(owner):
+        if missing_too or name in vars(owner):
             vars(owner)[name] = sentinel
     elif hasattr(owner, name):
         object.__setattr__(owner, name, sentinel)

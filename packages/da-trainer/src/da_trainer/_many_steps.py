@@ -10,7 +10,7 @@ from jax import lax
 
 from ._batches import gather
 from ._programs import Around
-from ._scan import unchanged
+from ._scan import part_at, unchanged
 from ._step import Outcome, Rates
 from ._traces import TracedStep
 
@@ -62,7 +62,7 @@ def many_steps(batch_size: int, sizes: Sequence[int]) -> Around:
 
         def epoch(number: jax.Array, carry: Any) -> Any:
             begin = number * count
-            order = None if orders is None else lax.dynamic_index_in_dim(orders, number, keepdims=False)
+            order = part_at(orders, number)
             for step, (low, high, size) in zip(steps, parts, strict=True):
                 of_epoch = step, size, begin, order
                 bounds = jnp.maximum(start, begin + low), jnp.minimum(stop, begin + high)
@@ -78,5 +78,5 @@ def many_steps(batch_size: int, sizes: Sequence[int]) -> Around:
 
 
 def _at(rates: Rates, index: jax.Array) -> Rates:
-    pick = partial(lax.dynamic_index_in_dim, index=index, keepdims=False)
-    return rates._replace(lr=pick(rates.lr), eta=pick(rates.eta))
+    lr, eta = part_at((rates.lr, rates.eta), index)
+    return rates._replace(lr=lr, eta=eta)

@@ -27,14 +27,14 @@ def scan_with(wrap: Callable[[Any], Any]) -> Callable[..., tuple[Any, Any]]:
 
     def scan(body: Callable[[Any, Any], tuple[Any, Any]], init: Any, inputs: Any, reverse: bool) -> tuple[Any, Any]:
         wrapped, length = wrap(body), len(jax.tree.leaves(inputs)[0])
-        _, shapes = jax.eval_shape(wrapped, init, _part(inputs, 0))
+        _, shapes = jax.eval_shape(wrapped, init, part_at(inputs, 0))
         outputs = jax.tree.map(lambda shape: jnp.zeros((length, *shape.shape), shape.dtype), shapes)
 
         def step(index: jax.Array, carry: Any) -> Any:
             place = unchanged(index, length)
             place = length - 1 - place if reverse else place
             inner, outputs = carry
-            inner, output = wrapped(inner, _part(inputs, place))
+            inner, output = wrapped(inner, part_at(inputs, place))
             put = partial(lax.dynamic_update_index_in_dim, index=place, axis=0)
             return inner, jax.tree.map(put, outputs, output)
 
@@ -43,5 +43,6 @@ def scan_with(wrap: Callable[[Any], Any]) -> Callable[..., tuple[Any, Any]]:
     return scan
 
 
-def _part(arrays: Any, index: jax.Array | int) -> Any:
+def part_at(arrays: Any, index: jax.Array | int) -> Any:
+    """Entry `index` along the first axis of each array."""
     return jax.tree.map(partial(lax.dynamic_index_in_dim, index=index, keepdims=False), arrays)

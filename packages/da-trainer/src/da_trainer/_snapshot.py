@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from da_layers import Layer, Variable, children, has_attributes, has_slots, walk
-
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
+from da_layers import PLAIN, Layer, Variable, children, has_attributes, has_slots, walk
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,15 @@ class Snapshot:
         ]
 
     def places(self, paths: Collection[str]) -> list[Change]:
-        """The attributes and entries that are at `paths` now."""
-        here = (entry.place(name) for entry in self._entries for name, _ in children(entry.owner))
-        return [place for place in here if place.path in paths]
+        """The attributes and entries at `paths`; of attributes also those that are not there yet."""
+        found = []
+        for entry in self._entries:
+            here = [entry.place(name) for name, _ in children(entry.owner)]
+            if has_attributes(entry.owner):
+                absent = (path.removeprefix(f"{entry.path}.") for path in paths if path not in {p.path for p in here})
+                here += [entry.place(name) for name in absent if name.isidentifier()]
+            found += [place for place in here if place.path in paths]
+        return found
 
     def restore(self) -> None:
         """Puts every attribute and entry back."""

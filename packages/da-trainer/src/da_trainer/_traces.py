@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -95,6 +95,10 @@ class Traces:
     def look_again(self) -> None:
         """Compares the objects' attributes with what the steps took as constants, before each is next used."""
         self._current.clear()
+
+    def hold(self, steps: Collection[TracedStep]) -> bool:
+        """Whether none of `steps` was dropped: where one writes an attribute, those that may read it are."""
+        return set(steps) <= set(self._steps.values())
 
     def get(self, job: Job, parts: Parts, body: Callable[..., Any]) -> TracedStep:
         """The step that runs `body` on the objects of `parts`, traced where it is not there yet.

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from da_layers import Layer, Loss
-from da_optim import Schedule, check_optimizer
+from da_optim import Schedule, check_optimizer, check_schedule
 
 from ._batches import Batches
 from ._callbacks import Callback, is_callback
@@ -102,11 +102,8 @@ class Trainer:
         _require(isinstance(model, Layer), "model must be a da_layers.Layer", model=model)
         _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
         check_optimizer(optimizer)
-        _require(
-            schedule is None or (callable(getattr(schedule, "multiplier", None)) and not isinstance(schedule, type)),
-            "schedule must be an object with multiplier(epoch)",
-            schedule=schedule,
-        )
+        if schedule is not None:
+            check_schedule("schedule", schedule)
         _require(decay in get_args(Decay), "decay must be 'l2' or 'decoupled'", decay=decay)
         _check_decay_and_clipping(weight_decay, clip_norm)
         _require(

@@ -83,8 +83,8 @@ class Parts:
         places: dict[int, StackedVariable | None] = {}
         for path, layer in self.model.layers_by_path().items():
             if isinstance(layer, LayerStack) and not any(id(variable) in places for variable in layer.held()):
-                stacks[id(layer)] = layer.stacked(path)
-                for one in stacks[id(layer)]:
+                for one in layer.stacked(path):
+                    stacks.setdefault(id(layer), []).append(one)
                     places |= dict.fromkeys(map(id, one.members)) | {id(one.members[0]): one}
         # Each takes the place of its first member.
         stood_for = [(path, places.get(id(variable), variable)) for path, variable in self.variables.items()]

@@ -12,10 +12,8 @@ RNGS = nnx.Rngs(0)
 
 
 def filled(layer, weight, bias):
-    layer.kernel[...], layer.bias[...] = (
-        jnp.asarray(weight).reshape(layer.kernel.shape),
-        jnp.asarray(bias).reshape(layer.bias.shape),
-    )
+    layer.kernel[...] = jnp.asarray(weight).reshape(layer.kernel.shape)
+    layer.bias[...] = jnp.asarray(bias).reshape(layer.bias.shape)
     return layer
 
 

@@ -27,8 +27,8 @@ def read_task(path: str) -> Any:
     size = task.batch_size
     task.batches = [(task.X[i : i + size], task.y[i : i + size]) for i in range(0, used, size)]
     # Weight and bias of each affine map and convolution of an mlp or cnn, in order.
-    ends = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
-    task.maps = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ends]
+    maps = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
+    task.maps = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in maps]
     return task
 
 

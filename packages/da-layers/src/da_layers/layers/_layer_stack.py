@@ -1,15 +1,17 @@
 """LayerStack: equal layers one after another, as one loop where the step is compiled."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 
 from .._calls import running
+from .._constants import MOVES, constant_form
 from .._layer import Layer
 from .._stacked import StackedParam, StackedVariable
 from .._variable import Param, Variable
-from .._walk import walk
+from .._walk import KEPT, children, is_part, walk
 
 
 class LayerStack(Layer):
@@ -22,8 +24,9 @@ class LayerStack(Layer):
 
     Args:
         layers: the layers, all alike: the same classes, the same Variables by path, shape, dtype and role, none
-            of them shared, and the same numbers and texts in their attributes. Each keeps the shape and dtype of its
-            input.
+            of them shared, the same numbers, texts and NumPy arrays in their attributes, and all else the very same
+            object. Each keeps the shape and dtype of its input. Where they have become unlike later, or one of them is
+            used beside the stack too, each runs by itself.
 
     Raises:
         ValueError: there is no layer, or one is unlike the first.
@@ -40,24 +43,26 @@ class LayerStack(Layer):
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = list(layers)
         self.require(len(self.layers) >= 1, "layers must hold one at least", layers=self.layers)
-        first = _form(self.layers[0])
-        for index, layer in enumerate(self.layers):
-            form = _form(layer)
-            unlike = sorted(path for path in first.keys() | form.keys() if first.get(path) != form.get(path))
+        forms = [_form(layer) for layer in self.layers]
+        for index, form in enumerate(forms):
+            unlike = sorted(path for path in forms[0].keys() | form.keys() if forms[0].get(path) != form.get(path))
             self.require(not unlike, f"layers[{index}] must be like layers[0]", unlike=unlike)
-        held = [id(variable) for variable in self.held()]
-        self.require(len(held) == len(set(held)), "layers must share no Variable", shared=len(held) - len(set(held)))
+        shared = self._shared()
+        self.require(not shared, "layers must share no Variable", shared=shared)
 
     def held(self) -> list[Variable]:
         """The Variables of all layers."""
         return [variable for layer in self.layers for variable in _variables(layer).values()]
 
     def stacked(self, path: str) -> list[StackedVariable]:
-        """The Variables of all layers, each path's as one; none where some layers are frozen and others not.
+        """The Variables of all layers, each path's as one; none where the layers are not alike now, or some are frozen.
 
         Args:
             path: this stack's.
         """
+        first_form = _form(self.layers[0])
+        if self._shared() or any(_form(layer) != first_form for layer in self.layers[1:]):
+            return []
         of_each: list[dict[str, Any]] = [_variables(layer) for layer in self.layers]
         found: list[StackedVariable] = []
         for place, first in of_each[0].items():
@@ -76,22 +81,17 @@ class LayerStack(Layer):
             for layer in self.layers:
                 x = layer.forward(x, training)
             return x
-        layer, variables = self.layers[0], _variables(self.layers[0])
-        held = {name: variable.value for name, variable in variables.items()}
+        layer = self.layers[0]
         static: list[Any] = []
 
         def body(x: Any, values: dict[str, jax.Array]) -> tuple[Any, Any]:
-            _set(variables, values)
-            y = layer.forward(x, training)
-            kept, rest = _take_kept(layer)
-            static[:] = [rest]
-            moved = {name: variable.value for name, variable in variables.items() if variable.value is not values[name]}
-            return y, (kept, moved)
+            with _borrowed(layer, values) as variables:
+                y = layer.forward(x, training)
+                kept, rest = _take_kept(layer)
+                static[:] = [rest]
+                return y, (kept, _moved(variables, values))
 
-        try:
-            x, (kept, moved) = running.scan(body, x, {name: each.value for name, each in stacked.items()}, False)
-        finally:
-            _set(variables, held)
+        x, (kept, moved) = running.scan(body, x, {name: each.value for name, each in stacked.items()}, False)
         for name, value in moved.items():
             stacked[name].value = value
         if training:
@@ -106,31 +106,33 @@ class LayerStack(Layer):
                 g = layer.backward(g)
             return g
         kept, static = self.take()
-        layer, variables = self.layers[0], _variables(self.layers[0])
-        held = {name: variable.value for name, variable in variables.items()}
-        params = {name: variable for name, variable in variables.items() if isinstance(variable, Param)}
+        layer = self.layers[0]
+        params = {name: each for name, each in stacked.items() if isinstance(each, StackedParam)}
 
         def body(g: Any, taken: Any) -> tuple[Any, Any]:
-            values, kept = taken
-            _set(variables, values)
-            for param in params.values():
-                param.zero_grad()
-            _give_kept(layer, kept, static)
-            gx = layer.backward(g)
-            return gx, {name: param._grad for name, param in params.items() if param._grad is not None}
+            values, before, kept = taken
+            with _borrowed(layer, values) as variables:
+                for name, gradient in before.items():
+                    variables[name]._grad = gradient
+                _give_kept(layer, kept, static)
+                gx = layer.backward(g)
+                after = {name: variables[name]._grad for name in params if variables[name]._grad is not None}
+                return gx, (after, _moved(variables, values))
 
-        try:
-            taken = {name: each.value for name, each in stacked.items()}, kept
-            g, gradients = running.scan(body, g, taken, True)
-        finally:
-            _set(variables, held)
-            for param in params.values():
-                param.zero_grad()
+        # Each layer goes on adding to the gradient that it has, in the order of single layers.
+        before = {name: each._grad for name, each in params.items() if each._grad is not None}
+        taken = {name: each.value for name, each in stacked.items()}, before, kept
+        g, (gradients, moved) = running.scan(body, g, taken, True)
         for name, gradient in gradients.items():
-            each = stacked[name]
-            if isinstance(each, StackedParam):
-                each._grad = gradient if each._grad is None else each._grad + gradient
+            params[name].set_grad(gradient)
+        for name, value in moved.items():
+            stacked[name].value = value
         return g
+
+    def _shared(self) -> int:
+        """How many Variables are in more than one layer."""
+        held = [id(variable) for variable in self.held()]
+        return len(held) - len(set(held))
 
     def _in_trace(self) -> dict[str, StackedVariable]:
         """The stacked Variables of this stack that the traced step holds, by name; none elsewhere."""
@@ -139,34 +141,57 @@ class LayerStack(Layer):
         return {each.place: each for each in running.stacked.get(id(self), ())}
 
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-
-
-def _variables(layer: Layer) -> dict[str, Variable]:
+def _variables(layer: Layer) -> dict[str, Any]:
     return {path: part for path, part in walk(layer) if isinstance(part, Variable)}
 
 
 def _form(layer: Layer) -> dict[str, Any]:
+    """All but the numbers of a layer's Variables, by path."""
+    parts = {id(part): (path, part) for path, part in walk(layer) if is_part(part)}
     form: dict[str, Any] = {}
-    for path, part in walk(layer):
+    for path, part in parts.values():
+        form[path] = type(part)
         if isinstance(part, Variable):
-            role = part.role if isinstance(part, Param) else None
-            form[path] = type(part), part.value.shape, part.value.dtype, role
-        else:
-            form[path] = type(part), repr(part) if isinstance(part, _PLAIN) else None
+            alike = {name: value for name, value in vars(part).items() if name not in (*MOVES, "trainable")}
+            form[path] = type(part), part.value.shape, part.value.dtype, {n: constant_form(v) for n, v in alike.items()}
+        for name, child in children(part):
+            place = f"{path}.{name}" if path else name
+            if not is_part(child):
+                form[place] = constant_form(child)
+            elif parts[id(child)][0] != place:
+                form[place] = parts[id(child)][0]
     return form
 
 
-def _set(variables: dict[str, Variable], values: dict[str, jax.Array]) -> None:
-    for name, value in values.items():
-        variables[name].value = value
+@contextmanager
+def _borrowed(layer: Layer, values: dict[str, jax.Array]) -> Iterator[dict[str, Any]]:
+    """The Variables of the layer, which holds `values` and has kept nothing.
+
+    It ends without values, and with what it had kept outside the loop.
+    """
+    variables, parts = _variables(layer), layer.layers_by_path().values()
+    outside = [{name: vars(part).pop(name) for name in KEPT if name in vars(part)} for part in parts]
+    for name, variable in variables.items():
+        variable._value = values[name]
+    try:
+        yield variables
+    finally:
+        for variable in variables.values():
+            del variable._value
+            if isinstance(variable, Param):
+                variable.zero_grad()
+        for part, kept in zip(parts, outside, strict=True):
+            part.forget()
+            vars(part).update(kept)
+
+
+def _moved(variables: dict[str, Any], values: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return {name: variable.value for name, variable in variables.items() if variable.value is not values[name]}
 
 
 def _take_kept(layer: Layer) -> tuple[list[jax.Array], Any]:
     """Takes all that the layer and its parts have kept: the arrays, and how they are put back."""
     entries = {path: list(vars(part).get("_kept", ())) for path, part in walk(layer) if isinstance(part, Layer)}
-    for part in layer.layers_by_path().values():
-        part.forget()
     leaves, structure = jax.tree.flatten(entries)
     arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     rest = [None if isinstance(leaf, jax.Array) else leaf for leaf in leaves]

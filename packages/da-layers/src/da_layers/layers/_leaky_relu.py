@@ -114,8 +114,7 @@ def _leaky_backward(x: jax.Array, g: jax.Array, slope: jax.Array | float) -> jax
 
 @jax.jit
 def _prelu_backward(x: jax.Array, g: jax.Array, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
-    below = (g * jnp.minimum(x, 0)).reshape(-1, slope.size if slope.size > 1 else 1)
-    g_slope = below.sum(0)
+    g_slope = (g * jnp.minimum(x, 0)).reshape(-1, slope.size).sum(0)
     return _leaky_backward(x, g, slope), g_slope
 
 
