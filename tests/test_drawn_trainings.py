@@ -6,7 +6,7 @@ import da_layers
 import da_optim
 import jax
 import pytest
-from da_bench.drawn import MIDDLE, OPTIMIZERS, SCHEDULES, draw, exhaustive
+from da_bench.drawn import LOSSES, MIDDLE, OPTIMIZERS, SCHEDULES, Training, draw, exhaustive
 from da_bench.drawn._parts import INPUTS, KINDS
 from da_layers import walk
 from hypothesis import given, settings
@@ -33,6 +33,18 @@ def test_every_layer_may_be_drawn():
     }
     drawn |= {kind for layer in drawn for kind in layer.__mro__}
     assert public(da_layers, da_layers.Layer) <= drawn
+
+
+def test_every_loss_may_be_drawn():
+    written = {kind for kind in public(da_layers, da_layers.Loss) if "formula" in vars(kind)} - {da_layers.MeanLoss}
+    assert written <= {type(part.make()) for part in LOSSES.values()}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_loss_has_the_same_bits(loss):
+    layers = ("Dense", "Tanh")
+    training = Training("rows", layers, loss, "SGD", "no schedule", "l2", 0.3, "raise", 5, 2, True, False, 0)
+    assert training.compare().differences == {}
 
 
 def test_every_optimizer_and_schedule_may_be_drawn():

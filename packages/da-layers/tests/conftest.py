@@ -16,28 +16,40 @@ import pytest
 from da_layers import (
     ELU,
     GELU,
+    L1,
     MSE,
     AutoLayer,
+    AveragePool1D,
+    AveragePool2D,
     BatchNorm,
+    BCEWithLogits,
     Conv2D,
+    CosineSimilarity,
     Dense,
     Dropout,
     Flatten,
+    Focal,
     GlobalAveragePool,
     GroupNorm,
+    Hinge,
+    Huber,
     InstanceNorm,
     Key,
+    KLDivergence,
     Layer,
     LayerNorm,
     LayerStack,
     LeakyReLU,
     Loss,
+    MaxPool1D,
+    MaxPool2D,
     Mish,
     MultiHeadAttention,
     Param,
     PReLU,
     ReLU,
     Residual,
+    RMSNorm,
     Sequential,
     Sigmoid,
     SiLU,
@@ -97,6 +109,33 @@ def normalized(layer, x, axes):
 
 def layer_norm(layer, x):
     return normalized(layer, x, -1) * value(layer.scale) + value(layer.bias)
+
+
+def rms_norm(layer, x):
+    return value(layer.scale) * x / np.sqrt((x**2).mean(-1, keepdims=True) + layer.epsilon)
+
+
+def pooled(reduce):
+    """The formula of a pooling layer: `reduce` of the entries of each window that are no padding."""
+
+    def formula(layer, x):
+        lengths = x.shape[1:-1]
+        if layer.padding == "same":
+            counts = [math.ceil(length / layer.stride) for length in lengths]
+            fronts = [
+                max((count - 1) * layer.stride + layer.size - length, 0) // 2
+                for count, length in zip(counts, lengths, strict=True)
+            ]
+        else:
+            counts, fronts = [(length - layer.size) // layer.stride + 1 for length in lengths], [0] * len(lengths)
+        y = np.zeros((x.shape[0], *counts, x.shape[-1]))
+        for place in np.ndindex(*counts):
+            starts = [i * layer.stride - front for i, front in zip(place, fronts, strict=True)]
+            window = x[:, *(slice(max(start, 0), start + layer.size) for start in starts)]
+            y[:, *place] = reduce(window, tuple(range(1, x.ndim - 1)))
+        return y
+
+    return formula
 
 
 def group_norm(layer, x):
@@ -233,6 +272,22 @@ CASES = [
     plain("Tanh", Tanh, (3, 4), lambda layer, x: np.tanh(x)),
     plain("Sigmoid", Sigmoid, (3, 4), lambda layer, x: 1 / (1 + np.exp(-x))),
     plain("LayerNorm", lambda: LayerNorm(4), (2, 3, 4), layer_norm, rejects=((2, 3, 5), ROWS)),
+    plain("RMSNorm", lambda: RMSNorm(4), (2, 3, 4), rms_norm, rejects=((2, 3, 5), ROWS)),
+    plain("MaxPool1D", lambda: MaxPool1D(2), (2, 5, 3), pooled(np.max), rejects=((2, 3), ROWS)),
+    plain("MaxPool1D-overlap", lambda: MaxPool1D(3, 1, "same"), (2, 5, 3), pooled(np.max), rejects=((2, 3), ROWS)),
+    plain(
+        "MaxPool2D", lambda: MaxPool2D(2), (2, 5, 4, 3), pooled(np.max), rejects=((2, 5, 1, 3), "x must be at least 2")
+    ),
+    plain("MaxPool2D-same", lambda: MaxPool2D(3, 2, "same"), (2, 5, 4, 3), pooled(np.max), rejects=((2, 5, 4), ROWS)),
+    plain("AveragePool1D", lambda: AveragePool1D(2, 3), (2, 8, 3), pooled(np.mean), rejects=((2, 3), ROWS)),
+    plain("AveragePool2D", lambda: AveragePool2D(2), (2, 5, 4, 3), pooled(np.mean), rejects=((2, 5, 4), ROWS)),
+    plain(
+        "AveragePool2D-same",
+        lambda: AveragePool2D(3, 2, "same"),
+        (2, 5, 4, 3),
+        pooled(np.mean),
+        rejects=((2, 5, 4), ROWS),
+    ),
     plain("GroupNorm", lambda: GroupNorm(2, 6), (2, 3, 2, 6), group_norm, rejects=((6,), ROWS)),
     plain("InstanceNorm", lambda: InstanceNorm(4), (2, 5, 4), group_norm, rejects=((2, 4), ROWS)),
     Case("BatchNorm", lambda: BatchNorm(4), (5, 4), batch_norm, batch_norm_in_training, ((5, 3), ROWS)),
@@ -311,7 +366,67 @@ def cross_entropy(prediction, target):
     return -np.mean([math.log(row[label]) for row, label in zip(p, target.reshape(-1).astype(int), strict=True)])
 
 
+def smooth_cross_entropy(prediction, target):
+    rows = np.full(prediction.shape, 0.1 / prediction.shape[-1])
+    rows[np.arange(len(target)), target] += 0.9
+    return cross_entropy_of_rows(prediction, rows)
+
+
+def huber(prediction, target):
+    distance = np.abs(prediction - target)
+    return np.where(distance <= 0.7, distance**2 / 2, 0.7 * (distance - 0.35)).mean()
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def binary_cross_entropy(prediction, target):
+    p = sigmoid(prediction)
+    return -(target * np.log(p) + (1 - target) * np.log(1 - p)).mean()
+
+
+def focal(prediction, target):
+    p = np.where(target == 1, sigmoid(prediction), 1 - sigmoid(prediction))
+    return (np.where(target == 1, 0.3, 0.7) * (1 - p) ** 1.5 * -np.log(p)).mean()
+
+
+def kl_divergence(prediction, target):
+    return (target * np.log(target / softmax(prediction))).sum(-1).mean()
+
+
+def cosine(prediction, target):
+    lengths = np.linalg.norm(prediction, axis=-1) * np.linalg.norm(target, axis=-1)
+    return (1 - (prediction * target).sum(-1) / lengths).mean()
+
+
+def zeros_and_ones(rng):
+    return rng.integers(0, 2, (3, 4))
+
+
 LOSS_CASES = [
+    LossCase("L1", L1, (3, 4), lambda rng: rng.normal(size=(3, 4)), lambda p, t: np.abs(p - t).mean()),
+    LossCase("Huber", lambda: Huber(0.7), (3, 4), lambda rng: rng.normal(size=(3, 4)), huber),
+    LossCase("BCEWithLogits", BCEWithLogits, (3, 4), zeros_and_ones, binary_cross_entropy),
+    LossCase("BCEWithLogits-shares", BCEWithLogits, (5,), lambda rng: rng.uniform(size=5), binary_cross_entropy),
+    LossCase(
+        "Hinge",
+        Hinge,
+        (3, 4),
+        lambda rng: 2 * zeros_and_ones(rng) - 1,
+        lambda p, t: np.maximum(0, 1 - t * p).mean(),
+    ),
+    LossCase("Focal", lambda: Focal(1.5, 0.3), (3, 4), zeros_and_ones, focal),
+    LossCase("Focal-gamma-0", lambda: Focal(0.0), (3, 4), zeros_and_ones, binary_cross_entropy),
+    LossCase("KLDivergence", KLDivergence, (3, 4), lambda rng: softmax(rng.normal(size=(3, 4))), kl_divergence),
+    LossCase("CosineSimilarity", CosineSimilarity, (2, 3, 4), lambda rng: rng.normal(size=(2, 3, 4)), cosine),
+    LossCase(
+        "SoftmaxCrossEntropy-smooth",
+        lambda: SoftmaxCrossEntropy(label_smoothing=0.1),
+        (5, 3),
+        lambda rng: rng.integers(0, 3, 5),
+        smooth_cross_entropy,
+    ),
     LossCase("MSE", MSE, (3, 4), lambda rng: rng.normal(size=(3, 4)), mean_squared_error),
     LossCase("MSE-integers", MSE, (5,), lambda rng: rng.integers(0, 9, 5), mean_squared_error),
     LossCase("SoftmaxCrossEntropy", SoftmaxCrossEntropy, (5, 3), lambda rng: rng.integers(0, 3, 5), cross_entropy),

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, Layer, SoftmaxCrossEntropy
+from da_layers import MSE, Focal, Huber, Layer, MeanLoss, SoftmaxCrossEntropy
 
 pytestmark = pytest.mark.usefixtures("x64")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
@@ -101,6 +101,89 @@ def test_integer_predictions_are_rejected(loss_case):
     requirement = r"^\w+: prediction must be of a float dtype\. Received: prediction\.dtype=int64"
     with pytest.raises(ValueError, match=requirement):
         loss_case.make().forward(jnp.asarray(prediction.astype(int)), jnp.asarray(target))
+
+
+def test_a_weight_of_0_equals_absence_and_of_2_a_twin(loss_case):
+    if loss_case.shape == (3,) and "one" in loss_case.name:
+        pytest.skip("a single row has no samples to weigh")
+    loss = loss_case.make()
+    prediction, target = map(jnp.asarray, loss_case.arrays())
+    samples = len(prediction)
+    weight = jnp.ones(samples).at[0].set(0.0).at[1].set(2.0)
+    spoilt = prediction.at[0].set(jnp.nan)
+    chosen = jnp.array([1, 1, *range(2, samples)])
+    weighted, gradient = loss.forward(spoilt, target, weight), loss.backward()
+    expected = loss.forward(prediction[chosen], target[chosen])
+    of_chosen = loss.backward()
+    np.testing.assert_allclose(weighted, expected, **TIGHT)
+    np.testing.assert_array_equal(gradient[0], 0)
+    np.testing.assert_allclose(gradient[1], of_chosen[0] + of_chosen[1], **TIGHT)
+    np.testing.assert_allclose(gradient[2:], of_chosen[2:], **TIGHT)
+
+
+def test_where_no_sample_has_weight_the_loss_is_0(loss_case):
+    loss = loss_case.make()
+    prediction, target = map(jnp.asarray, loss_case.arrays())
+    assert loss.forward(prediction, target, jnp.zeros(prediction.shape[: prediction.ndim - 1])) == 0
+    np.testing.assert_array_equal(loss.backward(), 0)
+
+
+@pytest.mark.parametrize("size", [1e4, -1e4])
+def test_large_predictions_give_finite_numbers(loss_case, size):
+    loss = loss_case.make()
+    prediction, target = loss_case.arrays()
+    large = jnp.asarray(prediction * 0 + size * np.sign(prediction), jnp.float32)
+    assert np.isfinite(loss.forward(large, jnp.asarray(target)))
+    assert np.isfinite(loss.backward()).all()
+
+
+def test_ignored_labels_count_as_absent():
+    logits, labels = jnp.asarray(np.random.default_rng(0).normal(size=(4, 3))), jnp.array([0, -100, 2, -100])
+    loss = SoftmaxCrossEntropy(ignore_index=-100)
+    value = loss.forward(logits, labels)
+    assert (loss.backward()[1] == 0).all()
+    np.testing.assert_allclose(value, loss.forward(logits[::2], labels[::2]), **TIGHT)
+    weight = jnp.array([3.0, 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(
+        loss.forward(logits, labels, weight), loss.forward(logits[::2], labels[::2], weight[::2]), **TIGHT
+    )
+    loss.check_labels(logits, -100, 2)
+    with pytest.raises(ValueError, match=r"y must hold labels from 0 to 2"):
+        loss.check_labels(logits, -1, 2)
+
+
+def test_weights_of_tokens():
+    rng = np.random.default_rng(0)
+    logits, labels = jnp.asarray(rng.normal(size=(2, 3, 4))), jnp.asarray(rng.integers(0, 4, (2, 3)))
+    mask = jnp.array([[1, 1, 0], [1, 0, 0]])
+    loss, flat = SoftmaxCrossEntropy(), SoftmaxCrossEntropy()
+    kept = np.flatnonzero(mask)
+    np.testing.assert_allclose(
+        loss.forward(logits, labels, mask), flat.forward(logits.reshape(6, 4)[kept], labels.reshape(6)[kept]), **TIGHT
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Huber(0), r"^Huber: delta must be a finite number above 0\. Received: delta=0"),
+        (lambda: Focal(-1), r"^Focal: gamma must be a finite number of 0 or more\. Received: gamma=-1"),
+        (lambda: Focal(alpha=2), r"^Focal: alpha must be None or in \[0, 1\]\. Received: alpha=2"),
+        (lambda: SoftmaxCrossEntropy(1.0), r"label_smoothing must be in \[0, 1\)\. Received: label_smoothing=1\.0"),
+        (
+            lambda: SoftmaxCrossEntropy(ignore_index=0.5),
+            r"ignore_index must be an int or None\. Received: ignore_index=0",
+        ),
+        (
+            lambda: MSE().forward(jnp.ones((3, 2)), jnp.ones((3, 2)), jnp.ones(2)),
+            r"^MSE: sample_weight must have the first axes of the prediction \(3, 2\)\. Received: .*shape=\(2,\)",
+        ),
+        (lambda: MeanLoss().forward(jnp.ones(2), jnp.ones(2)), r"MeanLoss must write formula\(prediction, target\)"),
+    ],
+)
+def test_losses_say_what_they_require(make, message):
+    with pytest.raises((ValueError, NotImplementedError), match=message):
+        make()
 
 
 def test_mse_names_both_shapes():

@@ -211,6 +211,8 @@ def test_the_loss_goes_to_the_schedule_whose_epoch_it_was():
         warmed.observe(epoch, 0.1 * epoch)
     assert first.heard == [(1, 0.1), (2, 0.2)]
     assert second.heard == [(1, 0.4), (2, 0.5)]
+    JoinedLR(first, 0.3 / 0.1, second).observe(3, 0.0)
+    assert first.heard.pop() == (3, 0.0)
     assert after.heard == [(0.5, 0.1 * 3), (1.5, 0.4), (2.5, 0.5)]
 
 

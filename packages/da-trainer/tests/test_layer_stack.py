@@ -1,6 +1,7 @@
 """A stack of equal layers: one loop in the compiled step, the bits of single layers."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from da_layers import (
@@ -14,6 +15,7 @@ from da_layers import (
     Key,
     Layer,
     LayerStack,
+    Param,
     ReLU,
     Residual,
     Sequential,
@@ -196,9 +198,19 @@ def applied_twice():
 
 
 @pytest.mark.parametrize(
-    "make", [Tied, lambda: Tied(0), TiedElsewhere, plain, counting, shared_activation, applied_twice]
+    ("make", "one_by_one"),
+    [
+        (Tied, True),
+        (lambda: Tied(0), True),
+        (TiedElsewhere, True),
+        (plain, True),
+        (counting, False),
+        (shared_activation, False),
+        (applied_twice, False),
+    ],
+    ids=["tied", "tied-first", "tied-elsewhere", "penalty", "counting", "activation", "twice"],
 )
-def test_a_stack_whose_parts_are_used_elsewhere_too(make, everything, tracers):
+def test_a_stack_whose_parts_are_used_elsewhere_too(make, one_by_one, everything, tracers):
     results = []
     for mode in (False, True):
         model = make()
@@ -207,6 +219,8 @@ def test_a_stack_whose_parts_are_used_elsewhere_too(make, everything, tracers):
         results.append([everything(trained), trained.evaluate(X[:, 0], X[:, 1])])
         assert tracers(trained) == []
     assert bits_equal(*results).differences == {}
+    assert trained.parts().stacked.stacks
+    assert trained.executor._layer_by_layer == one_by_one
 
 
 def test_layers_that_become_unlike_go_on_one_by_one(everything):
@@ -260,16 +274,125 @@ def test_verify_of_a_stack():
     assert trainer(False, clip_norm=0.5).verify(X[:16], Y[:16], 8, 3).ok
 
 
-def test_layer_that_keeps_what_it_needs_in_an_attribute_is_refused():
-    class Remembers(Dense):
-        def forward(self, x, training=False):
-            self.x = x
-            return super().forward(x, training)
+class Remembers(Dense):
+    """Keeps what backward needs in an attribute."""
 
-        def backward(self, g):
-            return super().backward(g) + 0 * self.x
+    def forward(self, x, training=False):
+        self.x = x
+        return super().forward(x, training)
 
-    trained = trainer(True, make=lambda seed: Remembers(8, 8, seed))
-    with pytest.raises(ValueError, match=r"^layers\.1\.layers\.0 \(Remembers\) must keep what .* Received: x, "):
-        trained.fit(X, Y, 1, 8)
-    assert not isinstance(trained.model.layers[1].layers[0].weight.value, jax.core.Tracer)
+    def backward(self, g):
+        return super().backward(g) + 0 * self.x
+
+
+class Clipped(Param):
+    """Keeps to [-0.1, 0.1]."""
+
+    def update(self, optimizer, lr=None):
+        super().update(optimizer, lr)
+        self.value = jnp.clip(self.value, -0.1, 0.1)
+
+
+def clipped(seed):
+    layer = Dense(8, 8, seed)
+    layer.weight = Clipped(layer.weight.value)
+    return layer
+
+
+class Named(Layer):
+    """Runs its layers in the order of a dict."""
+
+    def __init__(self, seed, names):
+        self.parts = {name: Dense(8, 8, seed + ord(name)) for name in names}
+
+    def forward(self, x, training=False):
+        for part in self.parts.values():
+            x = part.forward(x, training)
+        return x
+
+    def backward(self, g):
+        for part in reversed(self.parts.values()):
+            g = part.backward(g)
+        return g
+
+
+def named():
+    stack = LayerStack([Named(0, "ab"), Named(5, "ab")])
+    stack.layers[1].parts = dict(reversed(stack.layers[1].parts.items()))
+    return Sequential(stack)
+
+
+class Halved(Layer):
+    """Multiplies by an array of its own that is no Variable."""
+
+    def __init__(self, seed):
+        self.factor = jnp.full(8, 0.5) + seed
+
+    def forward(self, x, training=False):
+        return x * self.factor
+
+    def backward(self, g):
+        return g * self.factor
+
+
+class LastFirst(Sequential):
+    """Holds the last of many layers before the stack too, whose gradient then comes first into the norm of all."""
+
+    def __init__(self):
+        layers = [Sequential(Dense(8, 8, seed), Tanh()) for seed in range(40)]
+        self.last = layers[-1]
+        super().__init__(LayerStack(layers))
+
+
+class ReadsGradient(Sequential):
+    """Adds the gradient that a layer of its stack has left from before."""
+
+    def __init__(self):
+        super().__init__(LayerStack([Dense(8, 8, seed) for seed in range(3)]))
+
+    def forward(self, x, training=False):
+        return super().forward(x, training) + self.layers[0].layers[1].bias.grad
+
+
+def backward_by_hand(model):
+    model.backward(model.forward(X[:4, 0], training=True))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sequential(LayerStack([Remembers(8, 8, seed) for seed in range(3)])),
+        lambda: Sequential(LayerStack([clipped(seed) for seed in range(3)])),
+        named,
+        lambda: Sequential(Dense(8, 8, 9), LayerStack([Halved(seed) for seed in range(3)])),
+        LastFirst,
+        ReadsGradient,
+    ],
+    ids=["remembers", "clipped", "named", "halved", "last-first", "reads-gradient"],
+)
+def test_layers_that_cannot_run_as_one_run_one_by_one(make, everything):
+    results = []
+    for mode in (False, True):
+        model = make()
+        backward_by_hand(model)
+        trained = Trainer(model, MSE(), Adam(0.01), compile=mode, clip_norm=0.5).fit(X[:, 0], X[:, 1], 2, 8)
+        results.append(everything(trained))
+    assert bits_equal(*results).differences == {}
+    assert not trained.parts().stacked.stacks or trained.executor._layer_by_layer
+
+
+def test_an_error_of_the_users_leaves_the_stack_one_loop():
+    trained = trainer(True)
+    with pytest.raises(ValueError, match="labels from 0 to 2"):
+        trained.fit(X, Y + 5, 1, 8)
+    trained.fit(X, Y, 1, 8)
+    assert not trained.executor._layer_by_layer
+
+
+def test_a_stack_that_had_to_be_refused_another_program_is_still_refused_it():
+    trained = trainer(True, recompile="raise").fit(X[:16], Y[:16], 1, 8)
+    trained.model.layers[1].layers[0].inner.layers[2].rate = 0.5
+    trained.model.layers[1].layers[1].inner.layers[2].rate = 0.5
+    trained.model.layers[1].layers[2].inner.layers[2].rate = 0.5
+    with pytest.raises(ValueError, match=r"recompile='raise' leaves .*\.rate"):
+        trained.fit(X[:16], Y[:16], 1, 8)

@@ -15,8 +15,8 @@ MOVES = frozenset({"name", "_value", "_grad", "_slots"})
 def constant_form(part: Any) -> tuple[Any, ...]:
     """Equal for two objects that a computation cannot tell apart.
 
-    Plain values, NumPy arrays and sets go by what is in them, a Variable by its attributes without its value, all else
-    by identity.
+    Plain values, NumPy's numbers and arrays, sets, ranges and slices go by what is in them, a Variable by its
+    attributes without its value, all else by identity.
 
     Example:
         >>> import numpy as np
@@ -31,22 +31,24 @@ def constant_form(part: Any) -> tuple[Any, ...]:
         return type(part), repr(part)  # 0.0 is not -0.0, and NaN is NaN
     if isinstance(part, PLAIN):
         return type(part), part
-    if isinstance(part, np.ndarray):
-        return np.ndarray, part.dtype.str, part.shape, part.tobytes()
-    if isinstance(part, set):
-        return set, frozenset(part)
+    if isinstance(part, (np.ndarray, np.generic)):
+        return type(part), part.dtype.str, part.shape, part.tobytes()
+    if isinstance(part, (set, frozenset)):
+        return type(part), frozenset(part)
+    if isinstance(part, (range, slice)):
+        return type(part), repr(part)
     # By identity, and held, so that no later object can have its id.
-    return (_Same(part),)
+    return (Same(part),)
 
 
-class _Same:
+class Same:
     """Equal to another only where both hold the same object."""
 
     def __init__(self, part: Any) -> None:
         self.part = part
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.part is other.part
+        return isinstance(other, Same) and self.part is other.part
 
     def __hash__(self) -> int:
         return id(self.part)

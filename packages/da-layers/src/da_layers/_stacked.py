@@ -42,10 +42,12 @@ def scanning(scan: Scan, stacked: Mapping[int, Sequence["StackedVariable"]]) -> 
         True
     """
     before = running.scan, running.stacked
-    running.scan, running.stacked = scan, stacked
     variables = [variable for of_stack in stacked.values() for variable in of_stack]
-    values = {member: vars(member).pop("_value") for variable in variables for member in variable.members}
+    values = {member: member.value for variable in variables for member in variable.members}
     try:
+        running.scan, running.stacked = scan, stacked
+        for member in values:
+            del member._value
         yield
     finally:
         running.scan, running.stacked = before
@@ -111,9 +113,8 @@ class StackedParam(StackedVariable, Param):
 
     def set_slots(self, optimizer: UpdateRule, slots: Slots) -> None:
         """Sets the layers' slots; in a trace it holds them."""
-        traced = any(isinstance(slot, jax.core.Tracer) for slot in slots.values())
-        self._traced_slots = slots if traced else None
-        if not traced:
+        self._traced_slots = None if self._traced is None else slots
+        if self._traced is None:
             parted = {name: _parted(slot) for name, slot in slots.items()}
             for index, member in enumerate(self.members):
                 member.set_slots(optimizer, {name: slot[index] for name, slot in parted.items()})

@@ -26,7 +26,7 @@ class UpdateRule(Protocol):
 
 
 class StackingError(RuntimeError):
-    """A traced step cannot run a `LayerStack` as one loop, as it must where a layer is used beside the stack too.
+    """A traced step cannot run a `LayerStack` as one loop, because one of its layers is used beside the stack too.
 
     Example:
         >>> import jax
@@ -69,7 +69,10 @@ class Variable:
         """
         try:
             return self._value
-        except AttributeError:  # taken away while equal layers run as one
+        except AttributeError:
+            if "name" not in vars(self):
+                raise  # a subclass that has not called __init__
+            # Taken away while equal layers run as one.
             raise StackingError(
                 f"A Variable of a LayerStack must be used in the stack alone. Received: {self.label}"
             ) from None
@@ -140,7 +143,8 @@ class Param(Variable):
     @property
     def grad(self) -> jax.Array:
         """The gradient added up since the last `zero_grad`, of the value's shape; zeros where nothing was added."""
-        return jnp.zeros_like(self.value) if self._grad is None else self._grad
+        value = self.value
+        return jnp.zeros_like(value) if self._grad is None else self._grad
 
     def zero_grad(self) -> None:
         """Forgets the gradient."""
@@ -173,9 +177,9 @@ class Param(Variable):
 
     def slots(self, optimizer: UpdateRule) -> Slots:
         """The arrays that `optimizer` keeps for this Param (moments, counts), made on first use."""
-        slots = self._slots.get(optimizer)
+        value, slots = self.value, self._slots.get(optimizer)
         if slots is None:
-            slots = _strong_slots(optimizer.init(self.value))
+            slots = _strong_slots(optimizer.init(value))
             self._slots.set(optimizer, slots)
         return slots
 

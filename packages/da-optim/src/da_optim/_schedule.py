@@ -75,9 +75,11 @@ def joined_observer(first: Schedule | None, epochs: float, second: Schedule) -> 
         return None
 
     def observe(epoch: float, loss: float) -> None:
-        if epoch > epochs and of_second is not None:
+        # An epoch that ends where the second begins was the first's.
+        after = epoch > at_boundary(epochs)
+        if after and of_second is not None:
             of_second(epoch - epochs, loss)
-        elif epoch <= epochs and of_first is not None:
+        elif not after and of_first is not None:
             of_first(epoch, loss)
 
     return observe

@@ -19,6 +19,7 @@ from ._nonfinite import NonFiniteStep
 from ._pace import Pace
 from ._programs import Programs
 from ._rates import StepRates
+from ._recompile import RecompileError
 from ._step import Options, Outcome, Rates, Watch, evaluation_step, prediction_step, train_step
 from ._traces import Job, TracedStep, Traces
 from ._values import Parts, Values, index_scalar, read_hyperparameters, read_values, write_values
@@ -132,9 +133,10 @@ class Compiled:
         )
         try:
             traced = self._training_steps(first, arranged, batches, options)
-        except StackingError as error:
-            self._unstack(error)
-            return self.run(parts, batches, steps, rates, options)
+        except Exception as error:
+            if not arranged.stacks or isinstance(error, RecompileError):
+                raise
+            return self._unstacked(error, lambda: self.run(parts, batches, steps, rates, options))
         on_cpu = _on_cpu(data.arrays)
         looped = self.pace.fixed != 1 and not (on_cpu and any(step.convolves for step in traced.values()))
         taken = numbers, rates.stacked(most * len(sizes))
@@ -158,10 +160,19 @@ class Compiled:
             self._in_flight.append(_Call(outcome.loss, len(span), start))
         return outcome
 
-    def _unstack(self, cause: StackingError) -> None:
-        """Starts anew, with stacks layer by layer."""
+    def _unstacked(self, cause: Exception, again: Callable[[], Any]) -> Any:
+        """What `again` gives, with each layer of a stack traced by itself; where that fails too, all is as before."""
         logger.info("Each layer of a LayerStack is traced by itself. Cause: %s", cause)
-        seconds, self._state, self._layer_by_layer = self.traces.seconds, None, True
+        self._start_anew(layer_by_layer=True)
+        try:
+            return again()
+        except Exception:
+            if not self._done:
+                self._start_anew(layer_by_layer=False)
+            raise
+
+    def _start_anew(self, layer_by_layer: bool) -> None:
+        seconds, self._state, self._layer_by_layer = self.traces.seconds, None, layer_by_layer
         self.traces = Traces(self.exact)
         self.traces.seconds = seconds
 
@@ -190,6 +201,8 @@ class Compiled:
         outcomes = jax.device_get([call.outcome for call in done])
         read = [call.read(outcome) for call, outcome in zip(done, outcomes, strict=True)]
         stops = [not (call.options.skip_nonfinite or one.finite.all()) for call, one in zip(done, read, strict=True)]
+        losses, finite = zip(*read, strict=True) if read else ((np.zeros(0),), (np.zeros(0, bool),))
+        outcome = Outcome(np.concatenate(losses), np.concatenate(finite))
         # What is deleted was given to a step that was interrupted before it gave back the new state.
         lost = any(leaf.is_deleted() for leaf in jax.tree.leaves(self._state))
         if True in stops:
@@ -199,9 +212,9 @@ class Compiled:
             self._run_again(parts, done)
         elif self._state is not None:
             write_values(self._arranged(parts), self._state)
+        # What is forgotten cannot be stored once more, as after Ctrl-C: so at the very end.
         self._state, self._done = None, []
-        losses, finite = zip(*read, strict=True) if read else ((np.zeros(0),), (np.zeros(0, bool),))
-        return Outcome(np.concatenate(losses), np.concatenate(finite))
+        return outcome
 
     def _stop_before(self, parts: Parts, good: list[_Done], bad: _Done, place: int) -> None:
         if place:
@@ -247,9 +260,10 @@ class Compiled:
                 changed, output = self.programs.get(job.key, [traced], _alone, args)(*args)
                 values.variables.update(changed.variables)
                 outputs.append(output)
-        except StackingError as error:
-            self._unstack(error)
-            return self._forward_all(kind, step, parts, batches)
+        except Exception as error:
+            if not arranged.stacks:
+                raise
+            return self._unstacked(error, lambda: self._forward_all(kind, step, parts, batches))
         write_values(arranged, values)
         return outputs
 

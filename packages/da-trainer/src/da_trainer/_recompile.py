@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
 FIRST_USE = "first use"
 
+
+class RecompileError(ValueError):
+    """Training needs a further program, and may not have it."""
+
+
 # Shape, dtype and placement of each array that a program takes, by the name the user knows it by.
 ArgumentForms = dict[str, tuple[tuple[int, ...], Any, Any]]
 

@@ -14,7 +14,7 @@ from jax.extend.core import jaxpr_as_fun
 from ._compile_error import TRACING_ERRORS, compile_error
 from ._fence import contains, fence
 from ._hidden_state import reject_hidden_state
-from ._recompile import FIRST_USE, ArgumentForms, argument_forms, recompile_cause
+from ._recompile import FIRST_USE, ArgumentForms, RecompileError, argument_forms, recompile_cause
 from ._scan import scan_with
 from ._snapshot import Snapshot
 from ._static import Form, first_difference, static_form
@@ -133,7 +133,7 @@ class Traces:
                 return
             cause = f"another {changed}, which the program holds as a constant"
         if refuse_at and cause != FIRST_USE:
-            raise ValueError(
+            raise RecompileError(
                 f"recompile='raise' leaves a trainer one training step to compile, and one for a short last batch. "
                 f"Received: {refuse_at}, {cause}"
             )

@@ -81,11 +81,17 @@ class Parts:
             return self
         stacks: dict[int, list[StackedVariable]] = {}
         places: dict[int, StackedVariable | None] = {}
+        order = [id(variable) for variable in self.variables.values()]
         for path, layer in self.model.layers_by_path().items():
-            if isinstance(layer, LayerStack) and not any(id(variable) in places for variable in layer.held()):
-                for one in layer.stacked(path):
-                    stacks.setdefault(id(layer), []).append(one)
-                    places |= dict.fromkeys(map(id, one.members)) | {id(one.members[0]): one}
+            if not isinstance(layer, LayerStack):
+                continue
+            found = layer.stacked(path)
+            # All of the first layer, then all of the second: where one is in another place too, they stay single.
+            held = [id(member) for members in zip(*(one.members for one in found), strict=True) for member in members]
+            start = order.index(held[0]) if held and held[0] in order else 0
+            if held and order[start : start + len(held)] == held and places.keys().isdisjoint(held):
+                stacks[id(layer)] = found
+                places |= dict.fromkeys(held) | {id(one.members[0]): one for one in found}
         # Each takes the place of its first member.
         stood_for = [(path, places.get(id(variable), variable)) for path, variable in self.variables.items()]
         variables = {

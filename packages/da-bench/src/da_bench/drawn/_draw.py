@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from da_trainer import BitsComparison, Callback, Trainer, bits_equal
 
-from ._parts import INPUTS, KINDS, MIDDLE, OPTIMIZERS, SCHEDULES
+from ._parts import INPUTS, KINDS, LOSSES, MIDDLE, OPTIMIZERS, SCHEDULES
 
 SAMPLES = 13
 CLASSES = 3
@@ -22,7 +22,7 @@ class Training:
     Attributes:
         inputs: "rows", "sequences" or "images".
         layers: names of the layers, in order, before the head: pooling where the sample is no row, and a Dense.
-        loss: "SoftmaxCrossEntropy" or "MSE".
+        loss: name of the loss.
         optimizer: name of the optimiser.
         schedule: name of the schedule.
         decay: "no decay", "l2" or "decoupled".
@@ -70,18 +70,15 @@ class Training:
         """13 samples and their targets."""
         rng = np.random.default_rng(self.seed)
         X = rng.standard_normal((SAMPLES, *INPUTS[self.inputs])).astype(np.float32)
-        if self.loss == "MSE":
-            return X, rng.standard_normal((SAMPLES, CLASSES)).astype(np.float32)
-        return X, rng.integers(0, CLASSES, SAMPLES)
+        return X, LOSSES[self.loss].target(rng, (SAMPLES, CLASSES))
 
     def run(self, compile: bool) -> dict[str, Any]:  # noqa: A002 - as in Trainer
         """Trains, by the loop or compiled; every loss, Param, Buffer, Key and slot."""
         options: dict[str, Any] = {"clip_norm": self.clip_norm, "on_nonfinite": self.on_nonfinite}
         if self.decay != "no decay":
             options |= {"weight_decay": 0.01, "decay": self.decay}
-        loss = dl.MSE() if self.loss == "MSE" else dl.SoftmaxCrossEntropy()
         optimizer, schedule = OPTIMIZERS[self.optimizer](), SCHEDULES[self.schedule]()
-        trainer = Trainer(self.model(), loss, optimizer, schedule, compile=compile, **options)
+        trainer = Trainer(self.model(), LOSSES[self.loss].make(), optimizer, schedule, compile=compile, **options)
         losses = _Losses()
         X, y = self.data()
         trainer.fit(
@@ -124,7 +121,7 @@ def draw(random: Random) -> Training:
     return Training(
         inputs,
         tuple(layers),
-        random.choice(["SoftmaxCrossEntropy", "MSE"]),
+        random.choice(sorted(LOSSES)),
         random.choice(sorted(OPTIMIZERS)),
         random.choice(sorted(SCHEDULES)),
         random.choice(["no decay", "l2", "decoupled"]),

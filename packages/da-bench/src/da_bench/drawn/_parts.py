@@ -7,6 +7,7 @@ import da_layers as dl
 import da_optim as do
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Shape = tuple[int, ...]
 Make = Callable[[Shape, jax.Array], dl.Layer]
@@ -99,6 +100,7 @@ MIDDLE: dict[str, Part] = {
     "Tanh": Part(ALL, lambda s, k: dl.Tanh()),
     "Sigmoid": Part(ALL, lambda s, k: dl.Sigmoid()),
     "LayerNorm": Part(ALL, lambda s, k: dl.LayerNorm(s[-1])),
+    "RMSNorm": Part(ALL, lambda s, k: dl.RMSNorm(s[-1])),
     "BatchNorm": Part(ALL, lambda s, k: dl.BatchNorm(s[-1])),
     "GroupNorm": Part(ALL, lambda s, k: dl.GroupNorm(2, s[-1])),
     "InstanceNorm": Part(frozenset({"sequences", "images"}), lambda s, k: dl.InstanceNorm(s[-1])),
@@ -118,12 +120,55 @@ MIDDLE: dict[str, Part] = {
         lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k, stride=2),
         lambda s: (*_halved(s)[:-1], WIDTH),
     ),
+    "MaxPool2D": Part(frozenset({"images"}), lambda s, k: dl.MaxPool2D(3, 2, "same"), _halved),
+    "AveragePool2D": Part(frozenset({"images"}), lambda s, k: dl.AveragePool2D(3, 2, "same"), _halved),
+    "MaxPool1D": Part(frozenset({"sequences"}), lambda s, k: dl.MaxPool1D(2, 1, "same")),
+    "AveragePool1D": Part(frozenset({"sequences"}), lambda s, k: dl.AveragePool1D(2, 1, "same")),
     "Flatten": Part(
         frozenset({"sequences", "images"}), lambda s, k: dl.Flatten(), lambda s: (s[0] * s[1] * (*s, 1)[2],)
     ),
     "GlobalAveragePool": Part(
         frozenset({"sequences", "images"}), lambda s, k: dl.GlobalAveragePool(), lambda s: s[-1:]
     ),
+}
+
+
+class LossPart(NamedTuple):
+    """A loss to draw, and targets for predictions of a shape."""
+
+    make: Callable[[], dl.Loss]
+    target: Callable[[np.random.Generator, Shape], Any]
+
+
+def _numbers(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def _labels(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.integers(0, shape[-1], shape[:-1])
+
+
+def _bits(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.integers(0, 2, shape)
+
+
+def _shares(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.dirichlet(np.ones(shape[-1]), shape[:-1]).astype(np.float32)
+
+
+LOSSES: dict[str, LossPart] = {
+    "SoftmaxCrossEntropy": LossPart(dl.SoftmaxCrossEntropy, _labels),
+    "SoftmaxCrossEntropy of rows": LossPart(dl.SoftmaxCrossEntropy, _shares),
+    "SoftmaxCrossEntropy smoothed": LossPart(lambda: dl.SoftmaxCrossEntropy(label_smoothing=0.1), _labels),
+    "SoftmaxCrossEntropy of some": LossPart(lambda: dl.SoftmaxCrossEntropy(ignore_index=1), _labels),
+    "MSE": LossPart(dl.MSE, _numbers),
+    "L1": LossPart(dl.L1, _numbers),
+    "Huber": LossPart(lambda: dl.Huber(0.5), _numbers),
+    "BCEWithLogits": LossPart(dl.BCEWithLogits, _bits),
+    "Focal": LossPart(lambda: dl.Focal(1.5, 0.3), _bits),
+    "Hinge": LossPart(dl.Hinge, lambda rng, shape: 2 * _bits(rng, shape) - 1),
+    "KLDivergence": LossPart(dl.KLDivergence, _shares),
+    "CosineSimilarity": LossPart(dl.CosineSimilarity, _numbers),
 }
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {

@@ -7,10 +7,10 @@ from typing import Any
 import jax
 
 from .._calls import running
-from .._constants import MOVES, constant_form
+from .._constants import MOVES, Same, constant_form
 from .._layer import Layer
 from .._stacked import StackedParam, StackedVariable
-from .._variable import Param, Variable
+from .._variable import Buffer, Key, Param, Variable
 from .._walk import KEPT, children, is_part, walk
 
 
@@ -24,9 +24,9 @@ class LayerStack(Layer):
 
     Args:
         layers: the layers, all alike: the same classes, the same Variables by path, shape, dtype and role, none
-            of them shared, the same numbers, texts and NumPy arrays in their attributes, and all else the very same
-            object. Each keeps the shape and dtype of its input. Where they have become unlike later, or one of them is
-            used beside the stack too, each runs by itself.
+            of them shared, and the same numbers, texts and NumPy arrays in their attributes. Each keeps the shape and
+            dtype of its input. Where other objects in their attributes are not the very same (functions, JAX arrays),
+            where layers have become unlike later, or where one is used beside the stack too, each runs by itself.
 
     Raises:
         ValueError: there is no layer, or one is unlike the first.
@@ -43,16 +43,13 @@ class LayerStack(Layer):
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = list(layers)
         self.require(len(self.layers) >= 1, "layers must hold one at least", layers=self.layers)
-        forms = [_form(layer) for layer in self.layers]
-        for index, form in enumerate(forms):
-            unlike = sorted(path for path in forms[0].keys() | form.keys() if forms[0].get(path) != form.get(path))
-            self.require(not unlike, f"layers[{index}] must be like layers[0]", unlike=unlike)
-        shared = self._shared()
+        first, *others = (_form(layer) for layer in self.layers)
+        for index, form in enumerate(others):
+            unlike = sorted(path for path in first.keys() | form.keys() if _differ(first.get(path), form.get(path)))
+            self.require(not unlike, f"layers[{index + 1}] must be like layers[0]", unlike=unlike)
+        held = [id(variable) for layer in self.layers for variable in _variables(layer).values()]
+        shared = len(held) - len(set(held))
         self.require(not shared, "layers must share no Variable", shared=shared)
-
-    def held(self) -> list[Variable]:
-        """The Variables of all layers."""
-        return [variable for layer in self.layers for variable in _variables(layer).values()]
 
     def stacked(self, path: str) -> list[StackedVariable]:
         """The Variables of all layers, each path's as one; none where the layers are not alike now, or some are frozen.
@@ -60,14 +57,15 @@ class LayerStack(Layer):
         Args:
             path: this stack's.
         """
-        first_form = _form(self.layers[0])
-        if self._shared() or any(_form(layer) != first_form for layer in self.layers[1:]):
+        first_form = list(_form(self.layers[0]).items())
+        if any(list(_form(layer).items()) != first_form for layer in self.layers[1:]):
             return []
         of_each: list[dict[str, Any]] = [_variables(layer) for layer in self.layers]
         found: list[StackedVariable] = []
         for place, first in of_each[0].items():
             members = [variables[place] for variables in of_each]
-            if len({getattr(member, "trainable", None) for member in members}) > 1:
+            # A Param of another class may have an update of its own.
+            if type(first) not in _KINDS or len({getattr(member, "trainable", None) for member in members}) > 1:
                 return []
             kind = StackedParam if isinstance(first, Param) else StackedVariable
             name = ".".join(part for part in (path, "layers.*", place) if part)
@@ -129,11 +127,6 @@ class LayerStack(Layer):
             stacked[name].value = value
         return g
 
-    def _shared(self) -> int:
-        """How many Variables are in more than one layer."""
-        held = [id(variable) for variable in self.held()]
-        return len(held) - len(set(held))
-
     def _in_trace(self) -> dict[str, StackedVariable]:
         """The stacked Variables of this stack that the traced step holds, by name; none elsewhere."""
         if running.scan is None:
@@ -145,22 +138,37 @@ def _variables(layer: Layer) -> dict[str, Any]:
     return {path: part for path, part in walk(layer) if isinstance(part, Variable)}
 
 
+_KINDS = (Param, Buffer, Key)
+
+
 def _form(layer: Layer) -> dict[str, Any]:
     """All but the numbers of a layer's Variables, by path."""
-    parts = {id(part): (path, part) for path, part in walk(layer) if is_part(part)}
     form: dict[str, Any] = {}
-    for path, part in parts.values():
-        form[path] = type(part)
-        if isinstance(part, Variable):
-            alike = {name: value for name, value in vars(part).items() if name not in (*MOVES, "trainable")}
-            form[path] = type(part), part.value.shape, part.value.dtype, {n: constant_form(v) for n, v in alike.items()}
-        for name, child in children(part):
-            place = f"{path}.{name}" if path else name
-            if not is_part(child):
-                form[place] = constant_form(child)
-            elif parts[id(child)][0] != place:
-                form[place] = parts[id(child)][0]
+    seen: dict[int, str] = {}
+
+    def visit(path: str, part: Any) -> None:
+        if not is_part(part):
+            form[path] = constant_form(part)
+        elif id(part) in seen and not isinstance(part, tuple):
+            form[path] = "the same object as", seen[id(part)]
+        else:
+            seen[id(part)] = path
+            form[path] = (type(part),)
+            if isinstance(part, dict):
+                form[path] += tuple(map(constant_form, part))
+            if isinstance(part, Variable):
+                own = {name: value for name, value in vars(part).items() if name not in (*MOVES, "trainable")}
+                form[path] += part.value.shape, part.value.dtype, *((n, constant_form(v)) for n, v in own.items())
+            for name, child in children(part):
+                visit(f"{path}.{name}" if path else name, child)
+
+    visit("", layer)
     return form
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two entries of a form differ in more than which object it is."""
+    return one != other and not (one and other and isinstance(one[0], Same) and isinstance(other[0], Same))
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 import jax
 
-from ._loss import Loss
+from ._mean_loss import Formula, MeanLoss
 
 
-class MSE(Loss):
+class MSE(MeanLoss):
     """Mean squared error.
 
     L = mean((prediction - target)^2) over all entries; gradient 2 (prediction - target) / number of entries.
@@ -21,32 +21,12 @@ class MSE(Loss):
         (2.5, [1.0, 2.0])
     """
 
-    def forward(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
-        """The loss, a scalar, for a float prediction and a target of the same shape."""
-        self.require_arrays(prediction, target)
-        self.require(
-            prediction.shape == target.shape,
-            "prediction and target must have the same shape",
-            prediction__shape=prediction.shape,
-            target__shape=target.shape,
-        )
-        self.require_float(prediction, "prediction")
-        value, difference = _mse(prediction, target)
-        self.keep(difference)
-        return value
-
-    def backward(self) -> jax.Array:
-        """The gradient of the prediction, same shape."""
-        (difference,) = self.take()
-        return _mse_backward(difference)
+    def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
+        """For a float prediction and a target of the same shape."""
+        self.require_same_shape(prediction, target)
+        return _square, ()
 
 
-@jax.jit
-def _mse(prediction: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _square(prediction: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
     difference = prediction - target
-    return (difference * difference).mean(), difference.astype(prediction.dtype)
-
-
-@jax.jit
-def _mse_backward(difference: jax.Array) -> jax.Array:
-    return difference * (2 / difference.size)
+    return difference * difference, 2 * difference

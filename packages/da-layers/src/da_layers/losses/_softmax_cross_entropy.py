@@ -1,14 +1,15 @@
 """SoftmaxCrossEntropy."""
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ._loss import Loss
+from ._mean_loss import Formula, MeanLoss, spread
 
 
-class SoftmaxCrossEntropy(Loss):
+class SoftmaxCrossEntropy(MeanLoss):
     """Cross-entropy of the softmax of logits.
 
     L = mean over rows of sum_j t_j (log(sum_k exp(z_k)) - z_j), where t is the one-hot row of the label; gradient
@@ -17,8 +18,14 @@ class SoftmaxCrossEntropy(Loss):
     Labels are integers or booleans of shape (...), from 0 to the number of classes less 1, or float rows t of shape
     (..., classes). A label outside has t = 0: it adds nothing to the loss, and nothing to the gradient.
 
+    Args:
+        label_smoothing: share s of t that goes to all classes alike, t -> (1 - s) t + s / classes, in [0, 1)
+            (Szegedy et al. 2016, section 7).
+        ignore_index: rows with this label count as absent, in the mean too; None for none.
+
     Raises:
-        ValueError: the target fits neither form, or the prediction's dtype is not a float.
+        ValueError: an argument is out of its range, the target fits neither form, or the prediction's dtype is not a
+            float.
 
     Example:
         >>> import jax.numpy as jnp
@@ -28,11 +35,18 @@ class SoftmaxCrossEntropy(Loss):
         (0.6931, [[0.5, -0.5]])
     """
 
-    def forward(self, prediction: jax.Array, target: jax.Array) -> jax.Array:
-        """The loss, a scalar, for logits (..., classes) and labels (...) or rows (..., classes)."""
-        self.require_arrays(prediction, target)
-        counts = jnp.issubdtype(target.dtype, jnp.integer) or target.dtype == bool
-        labels = target.shape == prediction.shape[:-1] and counts
+    def __init__(self, label_smoothing: float = 0.0, ignore_index: int | None = None) -> None:
+        self.require(0 <= label_smoothing < 1, "label_smoothing must be in [0, 1)", label_smoothing=label_smoothing)
+        self.require(
+            ignore_index is None or type(ignore_index) is int,
+            "ignore_index must be an int or None",
+            ignore_index=ignore_index,
+        )
+        self.label_smoothing, self.ignore_index = float(label_smoothing), ignore_index
+
+    def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
+        """For logits (..., classes) and labels (...) or rows (..., classes)."""
+        labels = self._are_labels(prediction, target)
         rows = target.shape == prediction.shape and jnp.issubdtype(target.dtype, jnp.floating)
         self.require(
             labels or rows,
@@ -40,23 +54,29 @@ class SoftmaxCrossEntropy(Loss):
             target__shape=target.shape,
             target__dtype=target.dtype,
         )
-        self.require_float(prediction, "prediction")
-        value, difference = (_of_labels if labels else _of_rows)(prediction, target)
-        self.keep(difference)
-        return value
+        if self.label_smoothing:
+            return (_of_smooth_labels if labels else _of_smooth_rows), (self.label_smoothing,)
+        return (_of_labels if labels else _of_rows), ()
 
-    def backward(self) -> jax.Array:
-        """The gradient of the logits, same shape."""
-        (difference,) = self.take()
-        return _cross_entropy_backward(difference)
+    def forward(self, prediction: jax.Array, target: jax.Array, sample_weight: jax.Array | None = None) -> jax.Array:
+        """The loss, a scalar; arguments as for `MeanLoss`."""
+        self.require_arrays(prediction, target)
+        if self.ignore_index is not None and self._are_labels(prediction, target):
+            sample_weight = _without(target, sample_weight, ignored=self.ignore_index)
+        return super().forward(prediction, target, sample_weight)
+
+    def _are_labels(self, prediction: jax.Array, target: jax.Array) -> bool:
+        counts = jnp.issubdtype(target.dtype, jnp.integer) or target.dtype == bool
+        return bool(counts) and target.shape == prediction.shape[:-1]
 
     def check_labels(self, prediction: Any, lowest: int, highest: int) -> None:
         """Raises a ValueError where labels from `lowest` to `highest` do not fit the classes of `prediction`."""
         if not hasattr(prediction, "shape"):
             return  # forward says so
         classes = prediction.shape[-1]
+        low, high = (0 if label == self.ignore_index else label for label in (lowest, highest))
         self.require(
-            lowest >= 0 and highest < classes,
+            low >= 0 and high < classes,
             f"y must hold labels from 0 to {classes - 1}, one for each output of the model",
             **{"y.min()": lowest, "y.max()": highest},
         )
@@ -68,27 +88,45 @@ def _shifted(logits: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return shifted, powers, powers.sum(-1, keepdims=True)
 
 
-@jax.jit
-def _of_labels(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
-    shifted, powers, total = _shifted(logits)
+def _chosen(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The one-hot rows of labels, as booleans, and which labels are any class's."""
     # A label's own dtype may be too small to count the classes.
     labels, classes = labels.astype(jnp.int32)[..., None], logits.shape[-1]
-    chosen = labels == jnp.arange(classes, dtype=jnp.int32)
-    # A label of no class adds nothing.
-    counts = (labels >= 0) & (labels < classes)
+    return labels == jnp.arange(classes, dtype=jnp.int32), (labels >= 0) & (labels < classes)
+
+
+def _of_labels(logits: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    shifted, powers, total = _shifted(logits)
+    chosen, counts = _chosen(logits, labels)
     rows = jnp.where(counts[..., 0], jnp.log(total[..., 0]) - jnp.where(chosen, shifted, 0).sum(-1), 0)
-    return rows.mean(), jnp.where(counts, powers / total - chosen, 0)
+    return rows, jnp.where(counts, powers / total - chosen, 0)
 
 
-@jax.jit
+def _of_smooth_labels(logits: jax.Array, labels: jax.Array, smoothing: float) -> tuple[jax.Array, jax.Array]:
+    chosen, counts = _chosen(logits, labels)
+    target = jnp.where(counts, _smoothed(chosen.astype(logits.dtype), smoothing), 0)
+    return _of_rows(logits, target)
+
+
 def _of_rows(logits: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
     shifted, powers, total = _shifted(logits)
     # A class with t = 0 adds nothing, though its logit be -infinity.
     rows = jnp.where(target == 0, 0, target * (jnp.log(total) - shifted)).sum(-1)
-    difference = powers / total * target.sum(-1, keepdims=True) - target
-    return rows.mean(), difference.astype(logits.dtype)
+    return rows, powers / total * target.sum(-1, keepdims=True) - target
 
 
-@jax.jit
-def _cross_entropy_backward(difference: jax.Array) -> jax.Array:
-    return difference * (difference.shape[-1] / difference.size)
+def _of_smooth_rows(logits: jax.Array, target: jax.Array, smoothing: float) -> tuple[jax.Array, jax.Array]:
+    return _of_rows(logits, _smoothed(target, smoothing))
+
+
+def _smoothed(target: jax.Array, smoothing: float) -> jax.Array:
+    return target * (1 - smoothing) + smoothing / target.shape[-1]
+
+
+@partial(jax.jit, static_argnames="ignored")
+def _without(labels: jax.Array, weight: jax.Array | None, *, ignored: int) -> jax.Array:
+    """The weights, 0 for the rows with the label `ignored`."""
+    present = labels != ignored
+    if weight is None:
+        return present.astype(jnp.float32)
+    return jnp.where(present, spread(weight, labels.ndim), 0)
