@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import AutoLayer, Dense, Dropout, Layer, Loss, Param, Sequential, Sigmoid
+from da_layers import AutoLayer, Dense, Dropout, Layer, Loss, MeanLoss, Param, Sequential, Sigmoid
 
 pytestmark = pytest.mark.usefixtures("x64")
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
@@ -49,7 +49,7 @@ def test_every_public_layer_has_a_case(cases):
 
 
 def test_every_public_loss_has_a_case(loss_cases):
-    assert public_classes(Loss) == {type(case.make()) for case in loss_cases}
+    assert public_classes(Loss) - {MeanLoss} == {type(case.make()) for case in loss_cases}
 
 
 def test_forward_equals_the_numpy_formula(case):

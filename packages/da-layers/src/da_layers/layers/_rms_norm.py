@@ -23,8 +23,9 @@ class RMSNorm(Layer):
     Example:
         >>> import jax
         >>> from da_layers import RMSNorm
-        >>> RMSNorm(2).forward(jax.numpy.array([[1.0, 7.0]])).round(2).tolist()
-        [[0.20000000298023224, 1.399999976158142]]
+        >>> y = RMSNorm(2).forward(jax.numpy.array([[1.0, 7.0]]))
+        >>> [round(float(number), 3) for number in y[0]]
+        [0.2, 1.4]
     """
 
     def __init__(self, n: int, epsilon: float = 1e-5) -> None:

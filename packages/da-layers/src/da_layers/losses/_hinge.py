@@ -22,7 +22,7 @@ class Hinge(MeanLoss):
         >>> from da_layers import Hinge
         >>> loss = Hinge()
         >>> float(loss.forward(jnp.array([2.0, 0.5]), jnp.array([1, -1]))), loss.backward().tolist()
-        (0.75, [-0.0, 0.5])
+        (0.75, [0.0, 0.5])
     """
 
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
