@@ -35,6 +35,10 @@ class SoftmaxCrossEntropy(MeanLoss):
         (0.6931, [[0.5, -0.5]])
     """
 
+    # For a subclass that does not call __init__.
+    label_smoothing: float = 0.0
+    ignore_index: int | None = None
+
     def __init__(self, label_smoothing: float = 0.0, ignore_index: int | None = None) -> None:
         self.require(0 <= label_smoothing < 1, "label_smoothing must be in [0, 1)", label_smoothing=label_smoothing)
         self.require(
