@@ -83,7 +83,7 @@ def test_what_differs_is_counted_and_named(monkeypatch):
 
     monkeypatch.setattr(da_layers.ReLU, "forward", forward)
     monkeypatch.setattr(da_layers.ReLU, "backward", backward)
-    number = next(n for n in range(3000) if draw(Random(n)).layers[:2] == ("Dense", "ReLU"))
+    number = next(n for n in range(30_000) if draw(Random(n)).layers[:2] == ("Dense", "ReLU"))
     told = []
     found = exhaustive(1, number, lambda: told.append(1))
     assert (found["trainings"], found["first_seed"], found["differ"], len(told)) == (1, number, 1, 1)
