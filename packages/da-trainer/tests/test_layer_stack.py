@@ -391,8 +391,7 @@ def test_an_error_of_the_users_leaves_the_stack_one_loop():
 
 def test_a_stack_that_had_to_be_refused_another_program_is_still_refused_it():
     trained = trainer(True, recompile="raise").fit(X[:16], Y[:16], 1, 8)
-    trained.model.layers[1].layers[0].inner.layers[2].rate = 0.5
-    trained.model.layers[1].layers[1].inner.layers[2].rate = 0.5
-    trained.model.layers[1].layers[2].inner.layers[2].rate = 0.5
+    for layer in trained.model.layers[1].layers:
+        layer.inner.layers[2].rate = 0.5
     with pytest.raises(ValueError, match=r"recompile='raise' leaves .*\.rate"):
         trained.fit(X[:16], Y[:16], 1, 8)

@@ -143,7 +143,7 @@ class Param(Variable):
     @property
     def grad(self) -> jax.Array:
         """The gradient added up since the last `zero_grad`, of the value's shape; zeros where nothing was added."""
-        value = self.value
+        value = self.value  # in any case: where it was taken away, a gradient would be a constant
         return jnp.zeros_like(value) if self._grad is None else self._grad
 
     def zero_grad(self) -> None:
@@ -177,7 +177,7 @@ class Param(Variable):
 
     def slots(self, optimizer: UpdateRule) -> Slots:
         """The arrays that `optimizer` keeps for this Param (moments, counts), made on first use."""
-        value, slots = self.value, self._slots.get(optimizer)
+        value, slots = self.value, self._slots.get(optimizer)  # the value in any case, as in `grad`
         if slots is None:
             slots = _strong_slots(optimizer.init(value))
             self._slots.set(optimizer, slots)

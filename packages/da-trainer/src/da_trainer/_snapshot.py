@@ -62,11 +62,11 @@ class Snapshot:
         """The attributes and entries at `paths`; of attributes also those that are not there yet."""
         found = []
         for entry in self._entries:
-            here = [entry.place(name) for name, _ in children(entry.owner)]
+            names = [name for name, _ in children(entry.owner)]
             if has_attributes(entry.owner):
-                absent = (path.removeprefix(f"{entry.path}.") for path in paths if path not in {p.path for p in here})
-                here += [entry.place(name) for name in absent if name.isidentifier()]
-            found += [place for place in here if place.path in paths]
+                below = (path.removeprefix(f"{entry.path}.") for path in paths)
+                names += [name for name in below if name.isidentifier() and name not in names]
+            found += [place for place in map(entry.place, names) if place.path in paths]
         return found
 
     def restore(self) -> None:

@@ -19,8 +19,8 @@ class LayerStack(Layer):
 
     y = f_n(... f_2(f_1(x))), the layers differing in their numbers alone
 
-    In the loop, and wherever `stacked` gives nothing, each layer runs by itself; the bits are the same. In a compiled
-    step a layer must hand what its backward needs to `keep`, and must not change plain attributes.
+    In the loop, and wherever `stacked` gives nothing, each layer runs by itself; the bits are the same. To run as one
+    loop, a layer must hand what its backward needs to `keep`, and must not change plain attributes.
 
     Args:
         layers: the layers, all alike: the same classes, the same Variables by path, shape, dtype and role, none

@@ -2,13 +2,14 @@
 
 import itertools
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._layer import Layer
+from ._conv import Padding
 
 # Of each axis that is pooled: entries of padding in front and behind, and the number of windows.
 Frame = tuple[tuple[int, int, int], ...]
@@ -19,7 +20,7 @@ class Pool(Layer):
 
     axes: ClassVar[int]
 
-    def __init__(self, size: int, stride: int | None = None, padding: Literal["valid", "same"] = "valid") -> None:
+    def __init__(self, size: int, stride: int | None = None, padding: Padding = "valid") -> None:
         stride = size if stride is None else stride
         self.require(size >= 1 and stride >= 1, "size and stride must be 1 or more", size=size, stride=stride)
         self.require(padding in ("valid", "same"), "padding must be 'valid' or 'same'", padding=padding)
@@ -35,15 +36,17 @@ class Pool(Layer):
         self.require(x.ndim == self.axes + 2, f"x must have shape (batch, {names}, channels)", x__shape=x.shape)
         self.require_float(x)
         lengths = x.shape[1:-1]
-        if self.padding == "same":
-            counts = [-(-length // self.stride) for length in lengths]
-            totals = [
-                max((count - 1) * self.stride + self.size - length, 0)
-                for count, length in zip(counts, lengths, strict=True)
-            ]
-            return tuple((total // 2, total - total // 2, count) for total, count in zip(totals, counts, strict=True))
-        self.require(min(lengths) >= self.size, f"x must be at least {self.size} along {names}", x__shape=x.shape)
-        return tuple((0, 0, (length - self.size) // self.stride + 1) for length in lengths)
+        self.require(
+            self.padding == "same" or min(lengths) >= self.size,
+            f"x must be at least {self.size} along {names}",
+            x__shape=x.shape,
+        )
+        sizes, strides = (self.size,) * self.axes, (self.stride,) * self.axes
+        pads = lax.padtype_to_pads(lengths, sizes, strides, self.padding.upper())
+        return tuple(
+            (front, behind, (front + length + behind - self.size) // self.stride + 1)
+            for length, (front, behind) in zip(lengths, pads, strict=True)
+        )
 
 
 class _MaxPool(Pool):

@@ -6,6 +6,7 @@ from jax import lax
 
 from .._layer import Layer
 from .._variable import Param
+from ._standardize import widened
 
 
 class RMSNorm(Layer):
@@ -51,8 +52,7 @@ class RMSNorm(Layer):
 
 @jax.jit
 def _rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> tuple[jax.Array, jax.Array, jax.Array]:
-    # Squares of float16 numbers overflow from 256 on.
-    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    wide = widened(x)
     inverse = lax.rsqrt((wide * wide).mean(-1, keepdims=True) + epsilon)
     normal = (wide * inverse).astype(x.dtype)
     return normal * scale, normal, inverse.astype(x.dtype)

@@ -7,10 +7,14 @@ from jax import lax
 Axes = tuple[int, ...]
 
 
+def widened(x: jax.Array) -> jax.Array:
+    """x in float32 at least: squares of float16 numbers overflow from 256 on."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
 def standardize(x: jax.Array, axes: Axes, epsilon: float) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """(x - mean) / sqrt(variance + epsilon) over `axes`, with the inverse deviation, mean and biased variance."""
-    # Squares of float16 numbers overflow from 256 on.
-    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    wide = widened(x)
     mean = wide.mean(axes, keepdims=True)
     centred = wide - mean
     variance = (centred * centred).mean(axes, keepdims=True)
