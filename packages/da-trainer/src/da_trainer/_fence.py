@@ -1,9 +1,10 @@
 """The fence: eager's rounding inside a compiled program. All that touches JAX's internals is in this file.
 
 Eager runs each primitive as a program of its own, with every operand a run-time value, and each jitted function as
-one unit. XLA rounds otherwise when it fuses two of them, shares a subexpression between two units, or folds a
-constant into an operation. The trace below stands between a function and the surrounding `jax.jit`, sees the very
-primitives that eager would run, and puts `lax.optimization_barrier` where eager's programs end.
+one unit. XLA rounds otherwise when it fuses two of them, shares a subexpression between two units, folds a constant
+into an operation, reads one operand for two, or leaves out a result of a unit. The trace below stands between a
+function and the surrounding `jax.jit`, sees the very primitives that eager would run, puts
+`lax.optimization_barrier` where eager's programs end, and keeps the operands and results that they have.
 """
 
 import hashlib
@@ -19,11 +20,12 @@ from jax import lax
 from jax._src import core
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from ._origins import PRODUCTS, Origin, Origins
+
 # They hold a function, but eager evaluates it operation by operation, not as one unit.
 _OPEN = frozenset(
     "checkpoint remat remat2 remat_opt custom_vmap_call custom_linear_solve linear_call composite eval_jaxpr".split()
 )
-
 
 # Told of each primitive: its name, of a unit the function's; what it took, and what it gave.
 Record = Callable[[str, Sequence[Any], Sequence[Any]], None]
@@ -45,10 +47,10 @@ def fence[**P, R](function: Callable[P, R], *, barriers: bool = True, record: Re
             trace = _FenceTrace(parent, core.TraceTag(), barriers, record)
             # Trees are built inside a trace: some of their nodes ask which.
             with core.set_current_trace(trace):
-                inner_args, inner_kwargs = jax.tree.unflatten(form, [_FenceTracer(trace, leaf) for leaf in leaves])
+                inner_args, inner_kwargs = jax.tree.unflatten(form, map(trace.argument, leaves))
                 results, result_form = jax.tree.flatten(function(*inner_args, **inner_kwargs))
             with core.set_current_trace(parent):
-                return jax.tree.unflatten(result_form, map(trace.unwrap, results))
+                return jax.tree.unflatten(result_form, trace.finish(results))
 
     return fenced
 
@@ -91,21 +93,74 @@ def has_callbacks(lowered: Any) -> bool:
 
 
 class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
-    __slots__ = ["value"]
+    __slots__ = ["made_of", "origin", "value"]
 
-    def __init__(self, trace: "_FenceTrace", value: Any) -> None:
+    def __init__(self, trace: "_FenceTrace", value: Any, origin: Origin, made_of: Sequence[Any] = ()) -> None:
         super().__init__(trace, jax.typeof(value))
-        self.value = value
+        self.value, self.origin, self.made_of = value, origin, made_of
 
 
 class _FenceTrace(core.Trace):
     def __init__(self, parent: Any, tag: Any, barriers: bool, record: Record | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.parent, self.tag, self.record = parent, tag, record
-        self.barrier = _barrier if barriers else list
+        self.barriers, self.barrier = barriers, _barrier if barriers else list
+        self.origins = Origins()
+        self.units: list[list[_FenceTracer]] = []
+
+    def argument(self, value: Any) -> _FenceTracer:
+        return _FenceTracer(self, value, self.origins.of_value(value))
+
+    def origin(self, value: Any) -> Origin:
+        return value.origin if self.owns(value) else self.origins.of_value(value)
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, _FenceTracer) and value._trace.tag is self.tag
 
     def unwrap(self, value: Any) -> Any:
-        return value.value if isinstance(value, _FenceTracer) and value._trace.tag is self.tag else value
+        return value.value if self.owns(value) else value
+
+    def finish(self, results: Sequence[Any]) -> list[Any]:
+        """The function's results; one of them hangs on the results of units that nothing else uses."""
+        values = [self.unwrap(result) for result in results]
+        unused = self.unused(results) if self.barriers else []
+        places = [place for place, value in enumerate(values) if _has_entries(value)]
+        if unused and places:
+            smallest = min(places, key=lambda place: np.size(values[place]))
+            values[smallest] = _hung_on(values[smallest], unused)
+        return values
+
+    def unused(self, results: Sequence[Any]) -> list[Any]:
+        """Results that nothing uses, of units of which something is used: without them XLA changes the unit."""
+        used: set[int] = set()
+        pending = list(results)
+        while pending:
+            value = pending.pop()
+            if self.owns(value) and id(value) not in used:
+                used.add(id(value))
+                pending += value.made_of
+        left_out = []
+        for unit in self.units:
+            steps = [result.origin.steps for result in unit if id(result) in used]
+            left_out += [
+                result.value
+                for result in unit
+                if steps
+                and id(result) not in used
+                and _has_entries(result.value)
+                and result.origin.hangs_with(frozenset().union(*steps))
+            ]
+        return left_out
+
+    def apart(self, operands: Sequence[Any], values: list[Any]) -> list[Any]:
+        """`values` of `operands`, those copied that XLA may take for an earlier one."""
+        seen: set[int] = set()
+        for place, operand in enumerate(operands):
+            origin = self.origin(operand)
+            if not seen.isdisjoint(origin.same) and _has_entries(values[place]):
+                values[place] = _copy(values[place])
+            seen |= origin.same
+        return values
 
     def stage_value(self, value: Any) -> Any:
         return value if isinstance(value, _FenceTracer) else self.parent.stage_value(value)
@@ -115,8 +170,11 @@ class _FenceTrace(core.Trace):
             with core.set_current_trace(self):
                 return primitive.impl(*operands, **params)
         values = [self.unwrap(operand) for operand in operands]
+        body = next(core.jaxprs_in_params(params), None)
         with core.set_current_trace(self.parent):
-            if any(True for _ in core.jaxprs_in_params(params)):
+            if self.barriers and (body is not None or primitive.name in PRODUCTS):
+                values = self.apart(operands, values)
+            if body is not None:
                 # A unit: without this XLA merges what two units share, and rounds it once for both.
                 values = self.barrier(values)
             else:
@@ -124,7 +182,18 @@ class _FenceTrace(core.Trace):
                 values = [v if isinstance(v, core.Tracer) else self.barrier([v])[0] for v in values]
             bound = primitive.bind(*values, **params)
             many = primitive.multiple_results
-            results = [_FenceTracer(self, value) for value in self.barrier(bound if many else [bound])]
+            bound = self.barrier(bound if many else [bound])
+        origins = self.origins.of_results(
+            primitive,
+            params,
+            list(map(jax.typeof, operands)),
+            [self.origin(operand)._replace(steps=frozenset()) for operand in operands],
+            list(map(jax.typeof, bound)),
+        )
+        made_of = [operand for operand in operands if self.owns(operand)]
+        results = [_FenceTracer(self, v, origin, made_of) for v, origin in zip(bound, origins, strict=True)]
+        if len(results) > 1:
+            self.units.append(results)
         if self.record is not None:
             self.record(_name(primitive, params), operands, results)
         return results if many else results[0]
@@ -167,6 +236,25 @@ def _barrier(values: Sequence[Any]) -> list[Any]:
         for place, value in zip(places, passed, strict=True):
             fenced[place] = value
     return fenced
+
+
+def _copy(value: Any) -> Any:
+    """An array of its own with the entries of `value`: a choice whose outcome XLA cannot know."""
+    always = _barrier([np.True_])[0]
+    return lax.select_n(always, jnp.zeros_like(value), value)
+
+
+def _hung_on(value: Any, others: Sequence[Any]) -> Any:
+    """`value`, for which XLA has to work out `others` too."""
+    never = _barrier([np.False_])[0]
+    for other in others:
+        first = lax.squeeze(lax.slice_in_dim(jnp.ravel(other), 0, 1), [0])
+        never = never & (first == 0)
+    return _barrier([lax.select_n(never, value, jnp.zeros_like(value))])[0]
+
+
+def _has_entries(value: Any) -> bool:
+    return not _is_key(value) and np.size(value) > 0 and jax.typeof(value).dtype != jax.dtypes.float0
 
 
 def _row_major(value: Any) -> Any:
