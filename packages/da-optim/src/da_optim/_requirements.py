@@ -32,7 +32,7 @@ def at_most_one(name: str, value: float) -> float:
 def _finite(name: str, value: float, requirement: str, holds: Callable[[float], bool]) -> float:
     try:
         valid = math.isfinite(value) and holds(value)
-    except TypeError:  # not a number at all, or an array of several
+    except (TypeError, OverflowError):  # not a number at all, an array of several, or an int beyond all floats
         valid = False
     if not valid:
         raise ValueError(f"{name} must be {requirement}. Received: {name}={value!r}")

@@ -43,7 +43,7 @@ def recompile_cause(known: list[ArgumentForms], now: ArgumentForms) -> str:
     if not known:
         return FIRST_USE
     causes = min((_differences(before, now) for before in known), key=len)
-    return "; ".join(causes) or "another decay or on_nonfinite"
+    return "; ".join(causes) or "another setting of fit or the trainer, such as shuffle, decay or on_nonfinite"
 
 
 def _differences(before: ArgumentForms, now: ArgumentForms) -> list[str]:
