@@ -164,3 +164,17 @@ def test_params_buffers_and_keys_of_a_model():
         "layers.0.bias": Param,
         "layers.1.key": Key,
     }
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        (Param(jnp.zeros(())), "abc", r"\(Param\) must be set to numbers\. Received: value='abc'"),
+        (Buffer(jnp.zeros((), int)), 3.7, r"\(Buffer\) must be set to integers\. Received: value=3\.7"),
+        (Buffer(jnp.zeros(2, int)), np.array([1.5, 2]), r"\(Buffer\) must be set to integers\. Received: value=array"),
+    ],
+)
+def test_what_a_variable_cannot_hold_is_refused(variable, value, message):
+    with pytest.raises(ValueError, match=message):
+        variable.value = value
+    np.testing.assert_array_equal(variable.value, 0)

@@ -150,3 +150,24 @@ def test_what_an_optimizer_lacks_is_listed():
 def test_a_class_is_not_an_optimizer(cls):
     with pytest.raises(ValueError, match=rf"Received: the class {cls.__name__}; pass an instance"):
         check_optimizer(cls)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "name", "value"),
+    [
+        (SGD(0.1, 0.9), "lr", -1),
+        (SGD(0.1), "lr", 10**400),
+        (SGD(0.1, 0.9), "momentum", 1.0),
+        (Adam(), "beta1", 2),
+        (Adam(), "epsilon", -1),
+        (RMSProp(), "rho", "much"),
+        (AdaGrad(), "epsilon", 0),
+    ],
+)
+def test_a_number_set_later_is_checked_too(optimizer, name, value):
+    before = getattr(optimizer, name)
+    with pytest.raises(ValueError, match=rf"^{name} must be a .*number .*\. Received: {name}="):
+        setattr(optimizer, name, value)
+    assert getattr(optimizer, name) == before
+    setattr(optimizer, name, jnp.float32(0.5))
+    assert getattr(optimizer, name) == 0.5

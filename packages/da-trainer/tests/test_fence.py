@@ -325,6 +325,17 @@ def test_bits_equal_says_where(a, b, differences):
     assert bool(comparison) == (not differences)
 
 
+@pytest.mark.parametrize("leaf", ["text", object(), {1, 2}], ids=["text", "object", "set"])
+def test_bits_equal_refuses_what_holds_no_numbers(leaf):
+    with pytest.raises(ValueError, match=r"a and b must hold arrays, numbers and random keys\. Received: "):
+        bits_equal({"w": leaf}, {"w": leaf})
+
+
+def test_exact_jit_refuses_what_cannot_be_called():
+    with pytest.raises(ValueError, match=r"function must be callable\. Received: function=None"):
+        exact_jit(None)
+
+
 def test_bits_equal_takes_random_keys():
     assert bits_equal(jax.random.key(1), jax.random.key(1))
     assert not bits_equal(jax.random.key(1), jax.random.key(2))

@@ -300,3 +300,28 @@ def test_optimizer_that_changes_the_form_of_its_slots(mode, widened):
     with pytest.raises(ValueError, match=rf"Widens\.update on layers\.0\.weight \(Param\) must .*{refusal}"):
         Trainer(model, MSE(), optimizer, compile=mode).fit(X, np.zeros((12, 3)), 1, 4)
     assert bits_equal(before, model.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    {
+        "model": "model must be a da_layers.Layer. Received: model=3",
+        "loss": "loss must be a da_layers.Loss. Received: loss=3",
+        "optimizer_prototype": "An optimizer must have lr",
+        "schedule": r"schedule must be an object with multiplier\(epoch\). Received: schedule=3",
+        "decay": "decay must be 'l2' or 'decoupled'. Received: decay=3",
+        "on_nonfinite": "on_nonfinite must be 'raise' or 'skip'. Received: on_nonfinite=3",
+        "clip_norm": None,
+    }.items(),
+)
+def test_settings_are_checked_again_where_they_were_set_later(make, setting, message):
+    trainer = make()
+    state = trainer.model.state_dict()
+    setattr(trainer, setting, 3)
+    if message is None:
+        trainer.fit(X, Y, 1, 4)
+        return
+    with pytest.raises(ValueError, match=message):
+        trainer.fit(X, Y, 1, 4)
+    model = trainer.model if setting != "model" else make().model
+    assert bits_equal(model.state_dict(), state)

@@ -7,6 +7,7 @@ from weakref import ref
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 Slots = dict[str, jax.Array]
@@ -87,12 +88,22 @@ class Variable:
         Raises:
             ValueError: `new` cannot be the value.
         """
-        array = new if isinstance(new, jax.Array) else jnp.asarray(new, self.value.dtype)
+        array = new if isinstance(new, jax.Array) else self._as_array(new)
         if array.shape != self.value.shape:
             raise ValueError(
                 f"{self.label} must keep its shape {self.value.shape}. Received: value.shape={array.shape}"
             )
         return _strong_array(array)
+
+    def _as_array(self, new: Any) -> jax.Array:
+        whole = jnp.issubdtype(self.value.dtype, jnp.integer)
+        try:
+            if whole and jnp.issubdtype(np.asarray(new).dtype, jnp.floating):
+                raise ValueError("a fraction would be lost")
+            return jnp.asarray(new, self.value.dtype)
+        except (TypeError, ValueError) as error:
+            numbers = "integers" if whole else "numbers"
+            raise ValueError(f"{self.label} must be set to {numbers}. Received: value={new!r} ({error})") from None
 
     @property
     def label(self) -> str:

@@ -36,10 +36,12 @@ class AdaGrad(Optimizer):
         Array([0.5, 2.5], dtype=float32)
     """
 
+    requires = Optimizer.requires | {"epsilon": positive, "initial_accumulator": non_negative}
+
     def __init__(self, lr: float = 1e-2, epsilon: float = 1e-10, initial_accumulator: float = 0.0) -> None:
         super().__init__(lr)
-        self.epsilon = positive("epsilon", epsilon)
-        self.initial_accumulator = non_negative("initial_accumulator", initial_accumulator)
+        self.epsilon = epsilon
+        self.initial_accumulator = initial_accumulator
 
     def init(self, weights: jax.Array) -> Slots:
         """Make the slot "accumulator" at `initial_accumulator`."""

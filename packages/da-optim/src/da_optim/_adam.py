@@ -38,11 +38,13 @@ class Adam(Optimizer):
         Array([0.5, 2.5], dtype=float32)
     """
 
+    requires = Optimizer.requires | {"beta1": below_one, "beta2": below_one, "epsilon": positive}
+
     def __init__(self, lr: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
         super().__init__(lr)
-        self.beta1 = below_one("beta1", beta1)
-        self.beta2 = below_one("beta2", beta2)
-        self.epsilon = positive("epsilon", epsilon)
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
 
     def init(self, weights: jax.Array) -> Slots:
         """Make the slots "mean", "square" and "count", all at 0."""

@@ -1,6 +1,8 @@
 """What an optimiser is: the base class, and the check for classes that do not inherit from it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +38,14 @@ class Optimizer(ABC):
     """
 
     slots: Slots | None = None
+    # What is required of a hyper-parameter, in the constructor and whenever it is set.
+    requires: ClassVar[dict[str, Callable[[str, float], float]]] = {"lr": non_negative}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        require = self.requires.get(name)
+        # While a step is traced, a number is not known yet.
+        checked = value if require is None or isinstance(value, jax.core.Tracer) else require(name, value)
+        super().__setattr__(name, checked)
 
     def __init__(self, lr: float) -> None:
         """Keep the learning rate.
@@ -46,7 +56,7 @@ class Optimizer(ABC):
         Raises:
             ValueError: if lr is anything else.
         """
-        self.lr = non_negative("lr", lr)
+        self.lr = lr
 
     @abstractmethod
     def init(self, weights: jax.Array) -> Slots:

@@ -15,6 +15,8 @@ class ReduceOnPlateau(Schedule):
     `patience` epochs in a row without a loss below best - min_delta; then the count begins anew. First value 1, last
     value end where there are plateaus enough.
 
+    It counts what it is told: give each trainer an object of its own.
+
     Args:
         factor: what each plateau multiplies by, in [0, 1).
         patience: epochs of a plateau, an integer >= 1.

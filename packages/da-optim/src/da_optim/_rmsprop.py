@@ -35,10 +35,12 @@ class RMSProp(Optimizer):
         Array([0., 3.], dtype=float32)
     """
 
+    requires = Optimizer.requires | {"rho": below_one, "epsilon": positive}
+
     def __init__(self, lr: float = 1e-2, rho: float = 0.9, epsilon: float = 1e-8) -> None:
         super().__init__(lr)
-        self.rho = below_one("rho", rho)
-        self.epsilon = positive("epsilon", epsilon)
+        self.rho = rho
+        self.epsilon = epsilon
 
     def init(self, weights: jax.Array) -> Slots:
         """Make the slot "square" at 0."""

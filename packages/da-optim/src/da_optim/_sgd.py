@@ -45,6 +45,8 @@ class SGD(Optimizer):
         Array([-1.5,  4.5], dtype=float32)
     """
 
+    requires = Optimizer.requires | {"momentum": below_one}
+
     def __init__(self, lr: float, momentum: float = 0.0, nesterov: bool = False) -> None:
         super().__init__(lr)
         momentum = below_one("momentum", momentum)

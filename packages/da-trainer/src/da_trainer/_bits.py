@@ -32,6 +32,9 @@ def bits_equal(a: Any, b: Any) -> BitsComparison:
     Returns:
         A comparison that is true or false in a condition, and lists the leaves that differ.
 
+    Raises:
+        ValueError: a leaf is something else, whose bytes are no numbers.
+
     Example:
         >>> import numpy as np
         >>> from da_trainer import bits_equal
@@ -52,7 +55,10 @@ def bits_equal(a: Any, b: Any) -> BitsComparison:
 def _host(leaf: Any) -> np.ndarray[Any, Any]:
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return np.ascontiguousarray(leaf)
+    array = np.ascontiguousarray(leaf)
+    if array.dtype.kind in "OSU":
+        raise ValueError(f"a and b must hold arrays, numbers and random keys. Received: {leaf!r}")
+    return array
 
 
 def _difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> str:

@@ -17,6 +17,9 @@ def exact_jit[**P, R](function: Callable[P, R], *, donate_argnums: int | Sequenc
     Returns:
         The compiled function.
 
+    Raises:
+        ValueError: `function` cannot be called.
+
     Example:
         >>> import jax.numpy as jnp
         >>> from da_trainer import bits_equal, exact_jit
@@ -25,4 +28,6 @@ def exact_jit[**P, R](function: Callable[P, R], *, donate_argnums: int | Sequenc
         >>> bool(bits_equal(f(x), exact_jit(f)(x)))
         True
     """
+    if not callable(function):
+        raise ValueError(f"function must be callable. Received: function={function!r}")
     return jax.jit(fence(function), donate_argnums=donate_argnums)

@@ -99,18 +99,6 @@ class Trainer:
         steps_per_call: int | Literal["auto"] = "auto",
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        _require(isinstance(model, Layer), "model must be a da_layers.Layer", model=model)
-        _require(isinstance(loss, Loss), "loss must be a da_layers.Loss", loss=loss)
-        check_optimizer(optimizer)
-        if schedule is not None:
-            check_schedule("schedule", schedule)
-        _require(decay in get_args(Decay), "decay must be 'l2' or 'decoupled'", decay=decay)
-        _check_decay_and_clipping(weight_decay, clip_norm)
-        _require(
-            on_nonfinite in get_args(OnNonFinite), "on_nonfinite must be 'raise' or 'skip'", on_nonfinite=on_nonfinite
-        )
-        if cache_dir is not None:
-            use_compilation_cache(cache_dir)
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
         self.on_nonfinite, self._recompile = on_nonfinite, recompile
@@ -121,7 +109,10 @@ class Trainer:
         self.compile = compile
         self.recompile = recompile
         self._batch_size: int | None = None
+        _check_decay_and_clipping(weight_decay, clip_norm)
         self.parts()
+        if cache_dir is not None:
+            use_compilation_cache(cache_dir)
 
     @property
     def compile(self) -> Mode:
@@ -377,7 +368,22 @@ class Trainer:
         return self.executor.programs.temporary_bytes if isinstance(self.executor, Compiled) else 0
 
     def parts(self) -> Parts:
-        """Model, loss and optimiser with the Variables that they hold now."""
+        """Model, loss and optimiser with the Variables that they hold now.
+
+        Raises:
+            ValueError: one of them, or another setting of the trainer, is not what it must be.
+        """
+        _require(isinstance(self.model, Layer), "model must be a da_layers.Layer", model=self.model)
+        _require(isinstance(self.loss, Loss), "loss must be a da_layers.Loss", loss=self.loss)
+        check_optimizer(self.optimizer_prototype)
+        if self.schedule is not None:
+            check_schedule("schedule", self.schedule)
+        _require(self.decay in get_args(Decay), "decay must be 'l2' or 'decoupled'", decay=self.decay)
+        _require(
+            self.on_nonfinite in get_args(OnNonFinite),
+            "on_nonfinite must be 'raise' or 'skip'",
+            on_nonfinite=self.on_nonfinite,
+        )
         return Parts.of(self.model, self.loss, self.optimizer_prototype)
 
     def loss_on(self, parts: Parts, data: Data, batch_size: int) -> float:
