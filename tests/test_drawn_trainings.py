@@ -31,6 +31,8 @@ def test_every_layer_may_be_drawn():
         for inputs in part.inputs
         for _, layer in walk(part.make(INPUTS[inputs], jax.random.PRNGKey(0)))
     }
+    of_tokens = next(training for training in map(draw, map(Random, range(1000))) if training.tokens)
+    drawn |= {type(layer) for _, layer in walk(of_tokens.model())}
     drawn |= {kind for layer in drawn for kind in layer.__mro__}
     assert public(da_layers, da_layers.Layer) <= drawn
 
@@ -43,8 +45,14 @@ def test_every_loss_may_be_drawn():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_each_loss_has_the_same_bits(loss):
     layers = ("Dense", "Tanh")
-    training = Training("rows", layers, loss, "SGD", "no schedule", "l2", 0.3, "raise", 5, 2, True, False, 0)
+    training = Training("rows", False, layers, loss, "SGD", "no schedule", "l2", 0.3, "raise", 5, 2, True, False, 0)
     assert training.compare().differences == {}
+
+
+def test_tokens_have_the_same_bits():
+    layers = ("TransformerBlock", "TiedHead")
+    options = ("Adam", "no schedule", "decoupled", 0.3, "raise", 5, 2, True, False, 0)
+    assert Training("sequences", True, layers, "SoftmaxCrossEntropy", *options).compare().differences == {}
 
 
 def test_every_optimizer_and_schedule_may_be_drawn():

@@ -27,6 +27,7 @@ from da_layers import (
     CosineSimilarity,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     Focal,
     GlobalAveragePool,
@@ -58,6 +59,7 @@ from da_layers import (
     SoftmaxCrossEntropy,
     Softplus,
     Tanh,
+    TiedHead,
     TransformerBlock,
 )
 
@@ -72,6 +74,19 @@ class Swish(AutoLayer):
 
     def function(self, values, x):
         return x * jax.nn.sigmoid(values["beta"] * x)
+
+
+class Tokens(Layer):
+    """Numbers to tokens 0, 1 and 2, as the contract's inputs are floats."""
+
+    def forward(self, x, training=False):
+        if training:
+            self.keep(x)
+        return jnp.minimum(jnp.abs(x), 2).astype(int)
+
+    def backward(self, g):
+        (x,) = self.take()
+        return jnp.zeros_like(x)
 
 
 # Formulas
@@ -301,6 +316,20 @@ CASES = [
         lambda layer, x: x.mean((1, 2)),
         rejects=((2, 4), ROWS),
         only_float=False,
+    ),
+    plain(
+        "Embedding",
+        lambda: Sequential(Tokens(), Embedding(3, 4, 0)),
+        (2, 5),
+        lambda layer, x: value(layer.layers[1].weight)[np.minimum(np.abs(x), 2).astype(int)],
+        only_float=False,
+    ),
+    plain(
+        "TiedHead",
+        lambda: TiedHead(Embedding(5, 4, 0)),
+        (2, 3, 4),
+        lambda layer, x: x @ value(layer.weight).T,
+        rejects=((2, 3, 5), ROWS),
     ),
     plain("SinusoidalPositions", SinusoidalPositions, (2, 3, 6), positions, rejects=((2, 3, 5), ROWS)),
     plain("MultiHeadAttention", lambda: MultiHeadAttention(4, 2, 0), (2, 3, 4), attention, rejects=((3, 4), ROWS)),

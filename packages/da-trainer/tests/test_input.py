@@ -28,8 +28,11 @@ BAD = {
     "epochs": (dict(epochs=-1), "epochs must be an integer of 0 or more. Received: epochs=-1"),
     "width": (dict(X=X[:, :5]), r"layers\.0 \(Dense\): x must have shape \(\.\.\., 8\)\. Received: x\.shape=\(4, 5\)"),
     "width's argument": (dict(X=X[:, :5]), r"The arguments were X\.shape=\(12, 5\), y\.shape=\(12,\)"),
-    "integers": (dict(X=np.ones((12, 8), int)), r"X must be of a float dtype\. Received: X\.dtype=int64"),
-    "booleans": (dict(X=X > 0), r"X must be of a float dtype\. Received: X\.dtype=bool"),
+    "integers": (
+        dict(X=np.ones((12, 8), int)),
+        r"layers\.0 \(Dense\): x must be of a float dtype\. Received: x\.dtype=int32",
+    ),
+    "booleans": (dict(X=X > 0), r"X must be of a float or integer dtype\. Received: X\.dtype=bool"),
     "masked": (dict(X=np.ma.masked_less(X, 0)), r"X must be an array without a mask\. Received: X=MaskedArray"),
     "shuffle": (dict(shuffle="no"), r"shuffle must be True or False\. Received: shuffle='no'"),
     "key a text": (dict(key="a"), r"key must be one key from jax\.random\.key or PRNGKey\. Received: key='a'"),

@@ -35,6 +35,8 @@ from .layers._containers import Sequential as Sequential
 from .layers._conv import Conv2D as Conv2D
 from .layers._dense import Dense as Dense
 from .layers._dropout import Dropout as Dropout
+from .layers._embedding import Embedding as Embedding
+from .layers._embedding import TiedHead as TiedHead
 from .layers._group_norm import GroupNorm as GroupNorm
 from .layers._group_norm import InstanceNorm as InstanceNorm
 from .layers._layer_norm import LayerNorm as LayerNorm

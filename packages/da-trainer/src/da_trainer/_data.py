@@ -41,14 +41,14 @@ class Data:
 
 
 def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
-    """The inputs of a model, as float arrays.
+    """The inputs of a model: numbers, or integers such as tokens.
 
     Raises:
-        ValueError: empty, of no float dtype, ragged, of different lengths, or (with `finite`) NaN or infinite.
+        ValueError: empty, of another dtype, ragged, of different lengths, or (with `finite`) NaN or infinite.
     """
-    arrays = _on_device(name, X, floats=True)
+    arrays = _on_device(name, X, booleans=False)
     for where, array in _named(name, arrays):
-        if finite:
+        if finite and jnp.issubdtype(array.dtype, jnp.floating):
             _require_finite(where, array)
     return Data((arrays,), _samples(name, arrays))
 
@@ -119,17 +119,17 @@ def check_count(name: str, value: Any, least: int) -> int:
     return count
 
 
-def _on_device(name: str, value: Any, floats: bool = False) -> Any:
+def _on_device(name: str, value: Any, booleans: bool = True) -> Any:
     if not isinstance(value, (tuple, dict)):
-        return _array(name, value, floats)
+        return _array(name, value, booleans)
     return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: _array(name + jax.tree_util.keystr(path), leaf, floats),
+        lambda path, leaf: _array(name + jax.tree_util.keystr(path), leaf, booleans),
         value,
         is_leaf=lambda leaf: isinstance(leaf, list),
     )
 
 
-def _array(name: str, value: Any, floats: bool) -> jax.Array:
+def _array(name: str, value: Any, booleans: bool) -> jax.Array:
     if isinstance(value, jax.Array):
         array: Any = value
     elif isinstance(value, np.ma.MaskedArray):
@@ -144,8 +144,8 @@ def _array(name: str, value: Any, floats: bool) -> jax.Array:
         array = array.astype(np.int32)
     if not jnp.issubdtype(array.dtype, jnp.number) or jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise ValueError(f"{name} must hold numbers. Received: {name}.dtype={array.dtype}")
-    if floats and not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"{name} must be of a float dtype. Received: {name}.dtype={dtype}")
+    if dtype.kind == "b" and not booleans:
+        raise ValueError(f"{name} must be of a float or integer dtype. Received: {name}.dtype={dtype}")
     if array.ndim == 0:
         raise ValueError(f"{name} must have samples along its first axis. Received: {name}.shape=()")
     if array.shape[0] == 0:

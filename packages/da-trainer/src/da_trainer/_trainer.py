@@ -161,8 +161,8 @@ class Trainer:
         """Trains for `epochs` more epochs.
 
         Args:
-            X: (samples, ...) inputs: an array of a float dtype, a list, a memory-mapped file, or a tuple or dict of
-                arrays.
+            X: (samples, ...) inputs: an array of floats, or of integers such as tokens, a list, a memory-mapped file,
+                or a tuple or dict of arrays.
             y: (samples, ...) targets: floats, or integer labels of any integer dtype.
             epochs: passes over the data, 0 or more.
             batch_size: samples in a batch, 1 or more; the last batch may be shorter.

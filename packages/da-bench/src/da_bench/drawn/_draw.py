@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from da_trainer import BitsComparison, Callback, Trainer, bits_equal
 
-from ._parts import INPUTS, KINDS, LOSSES, MIDDLE, OPTIMIZERS, SCHEDULES
+from ._parts import INPUTS, KINDS, LOSSES, MIDDLE, OPTIMIZERS, SCHEDULES, TOKENS, WIDTH
 
 SAMPLES = 13
 CLASSES = 3
@@ -21,6 +21,7 @@ class Training:
 
     Attributes:
         inputs: "rows", "sequences" or "images".
+        tokens: whether the sequences are of tokens, and the network starts with an Embedding.
         layers: names of the layers, in order, before the head: pooling where the sample is no row, and a Dense.
         loss: name of the loss.
         optimizer: name of the optimiser.
@@ -36,6 +37,7 @@ class Training:
     """
 
     inputs: str
+    tokens: bool
     layers: tuple[str, ...]
     loss: str
     optimizer: str
@@ -54,11 +56,12 @@ class Training:
             f"{name} {value}" if name in ("clip_norm", "batch_size", "epochs", "seed") else str(value)
             for name, value in (asdict(self) | {"layers": ", ".join(self.layers)}).items()
             if not isinstance(value, bool)
-        ) + "".join(f" | {name}" for name in ("shuffle", "watched") if getattr(self, name))
+        ) + "".join(f" | {name}" for name in ("tokens", "shuffle", "watched") if getattr(self, name))
 
     def model(self) -> dl.Layer:
         """The network, the same each time."""
-        shape, layers = INPUTS[self.inputs], []
+        shape = INPUTS[self.inputs]
+        layers: list[dl.Layer] = [dl.Embedding(TOKENS, WIDTH, self.seed, scale=1.0)] if self.tokens else []
         for index, name in enumerate(self.layers):
             layers.append(MIDDLE[name].make(shape, jax.random.PRNGKey(100 * self.seed + index)))
             shape = MIDDLE[name].shape(shape)
@@ -69,7 +72,8 @@ class Training:
     def data(self) -> tuple[Any, Any]:
         """13 samples and their targets."""
         rng = np.random.default_rng(self.seed)
-        X = rng.standard_normal((SAMPLES, *INPUTS[self.inputs])).astype(np.float32)
+        shape = (SAMPLES, *INPUTS[self.inputs])
+        X = rng.integers(0, TOKENS, shape[:2]) if self.tokens else rng.standard_normal(shape).astype(np.float32)
         return X, LOSSES[self.loss].target(rng, (SAMPLES, CLASSES))
 
     def run(self, compile: bool) -> dict[str, Any]:  # noqa: A002 - as in Trainer
@@ -109,6 +113,7 @@ class Training:
 def draw(random: Random) -> Training:
     """Draws a training."""
     inputs = random.choice(sorted(INPUTS))
+    tokens = inputs == "sequences" and random.choice([False, True])
     layers: list[str] = []
     shape = INPUTS[inputs]
     for _ in range(random.randint(1, 5)):
@@ -120,6 +125,7 @@ def draw(random: Random) -> Training:
     steps = -(-SAMPLES // batch_size)
     return Training(
         inputs,
+        tokens,
         tuple(layers),
         random.choice(sorted(LOSSES)),
         random.choice(sorted(OPTIMIZERS)),

@@ -56,6 +56,7 @@ def _told(results: Any, tell: Callable[[], object]) -> list[_Result]:
 def _compare(number: int) -> _Result:
     training = draw(Random(number))  # noqa: S311 - nothing secret
     parts = {*training.layers, training.loss, training.optimizer, training.schedule, training.decay, training.inputs}
+    parts |= {"tokens"} if training.tokens else set()
     try:
         found: Any = training.compare().differences
     except Exception as error:

@@ -17,6 +17,8 @@ WIDTH = 4
 INPUTS: dict[str, Shape] = {"rows": (WIDTH,), "sequences": (3, WIDTH), "images": (6, 6, WIDTH)}
 KINDS = {len(shape): kind for kind, shape in INPUTS.items()}
 ALL = frozenset(INPUTS)
+# Tokens, which an Embedding makes a sequence of, and how many there are.
+TOKENS = 5
 
 
 class Part(NamedTuple):
@@ -135,6 +137,7 @@ MIDDLE: dict[str, Part] = {
     "TransformerBlock": Part(
         frozenset({"sequences"}), lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, dropout=0.1)
     ),
+    "TiedHead": Part(ALL, lambda s, k: dl.TiedHead(dl.Embedding(WIDTH, s[-1], k)), lambda s: (*s[:-1], WIDTH)),
     "SinusoidalPositions": Part(frozenset({"sequences"}), lambda s, k: dl.SinusoidalPositions()),
     "Conv2D": Part(frozenset({"images"}), lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),
     "Conv2D stride 2": Part(
