@@ -10,6 +10,7 @@ import pytest
 from da_trainer import bits_equal, exact_jit
 from da_trainer._fence import digest, has_callbacks
 from jax import lax
+from jax.experimental import io_callback
 
 X = jax.random.normal(jax.random.PRNGKey(3), (200, 77)) * 3
 Y = jax.random.normal(jax.random.PRNGKey(4), (200, 77))
@@ -133,6 +134,16 @@ TWINS = {
     "through a unit": lambda x: (x, jax.jit(lambda a: a)(x)),
     "equal constants": lambda x: (np.full(x.shape, 0.3, x.dtype), np.full(x.shape, 0.3, x.dtype)),
     "a checkpoint": lambda x: (x, jax.checkpoint(lambda a: a)(x)),
+    "times one in a unit": lambda x: (x, jax.jit(lambda a: a * 1.0)(x)),
+    "negated twice in a unit": lambda x: (x, jax.jit(lambda a: lax.neg(lax.neg(a)))(x)),
+    "split off in a unit": lambda x: (x, jax.jit(lambda a: jnp.concatenate([a, a + 1])[: len(a)])(x)),
+    "as bits and back in a unit": lambda x: (
+        x,
+        jax.jit(lambda a: lax.bitcast_convert_type(lax.bitcast_convert_type(a, jnp.int32), jnp.float32))(x),
+    ),
+    "a product turned round": lambda x: (x * (x + 1), jax.jit(lambda a, b: b * a)(x, x + 1)),
+    "times equal constants": lambda x: (x * jnp.array(0.3), x * jnp.array(0.3)),
+    "times constants of two kinds": lambda x: (x * 0.3, x * np.float32(0.3)),
 }
 
 KEY, RAW_KEY = jax.random.key(0), jax.random.PRNGKey(0)
@@ -219,6 +230,38 @@ def test_one_array_as_two_operands(twins, columns):
     x = jnp.abs(X[:, :columns])
     assert_same(twins, lambda a: row_products(*TWINS[twins](a)), x)
     assert_same(twins, lambda a: jnp.einsum("ij,ij->i", *TWINS[twins](a)), x)
+
+
+def test_what_only_a_callback_uses_keeps_its_unit_whole():
+    seen = []
+    unit = jax.jit(lambda a: (jnp.sqrt(a), 2 / jnp.sqrt(a)))
+
+    def function(x):
+        io_callback(lambda a: seen.append(np.asarray(a)), None, unit(x)[1], ordered=True)
+        return x.sum()
+
+    x = jnp.abs(X)
+    function(x)
+    exact_jit(function)(x)
+    jax.effects_barrier()
+    assert bits_equal(*seen)
+
+
+def test_what_is_no_array_passes():
+    ref = jax.new_ref(jnp.ones(3))
+
+    def function(ref, x):
+        ref[...] = x * 2
+        token = jax.jit(lambda a: (lax.after_all(lax.create_token()), a * 2)[1])
+        return token(x)
+
+    np.testing.assert_array_equal(exact_jit(function)(ref, jnp.ones(3)), 2)
+    np.testing.assert_array_equal(ref[...], 2)
+    with jax.numpy_dtype_promotion("strict"):
+        unit = jax.jit(lambda a: (a > 1, a * 2))
+        np.testing.assert_array_equal(exact_jit(lambda a: unit(a)[1])(jnp.ones(3)), 2)
+    with pytest.raises(TypeError, match="not a valid JAX type"):
+        exact_jit(lambda a: "a")(X)
 
 
 def test_operands_are_copied_and_results_kept_only_where_it_matters():

@@ -30,6 +30,7 @@ from .layers._activations import Tanh as Tanh
 from .layers._attention import MultiHeadAttention as MultiHeadAttention
 from .layers._auto import AutoLayer as AutoLayer
 from .layers._batch_norm import BatchNorm as BatchNorm
+from .layers._checkpoint import Checkpoint as Checkpoint
 from .layers._containers import Residual as Residual
 from .layers._containers import Sequential as Sequential
 from .layers._conv import Conv2D as Conv2D
@@ -48,10 +49,12 @@ from .layers._pool import AveragePool1D as AveragePool1D
 from .layers._pool import AveragePool2D as AveragePool2D
 from .layers._pool import MaxPool1D as MaxPool1D
 from .layers._pool import MaxPool2D as MaxPool2D
+from .layers._positions import LearnedPositions as LearnedPositions
 from .layers._positions import SinusoidalPositions as SinusoidalPositions
 from .layers._rms_norm import RMSNorm as RMSNorm
 from .layers._shape import Flatten as Flatten
 from .layers._shape import GlobalAveragePool as GlobalAveragePool
+from .layers._shape import Reshape as Reshape
 from .layers._softmax import Softmax as Softmax
 from .layers._transformer_block import TransformerBlock as TransformerBlock
 from .losses._bce_with_logits import BCEWithLogits as BCEWithLogits

@@ -179,6 +179,16 @@ class Keeps:
         self.__dict__.pop("_kept", None)
         self.__dict__.pop("_kept_in", None)
 
+    @property
+    def kept_count(self) -> int:
+        """How many entries this pass has put on the stack and not taken."""
+        return len(self._kept) if self.__dict__.get("_kept_in") == running.forward_passes else 0
+
+    def drop_kept(self, count: int) -> None:
+        """Drops all entries of this pass but the first `count`."""
+        if self.kept_count > count:
+            del self._kept[count:]
+
     def require(self, condition: bool, requirement: str, **received: Any) -> None:
         """Raises a ValueError with the object's path, the requirement and what came, unless `condition` holds."""
         if not condition:

@@ -7,7 +7,6 @@ from weakref import ref
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 Slots = dict[str, jax.Array]
@@ -98,7 +97,7 @@ class Variable:
     def _as_array(self, new: Any) -> jax.Array:
         whole = jnp.issubdtype(self.value.dtype, jnp.integer)
         try:
-            if whole and jnp.issubdtype(np.asarray(new).dtype, jnp.floating):
+            if whole and jnp.issubdtype(jnp.asarray(new).dtype, jnp.floating):
                 raise ValueError("a fraction would be lost")
             return jnp.asarray(new, self.value.dtype)
         except (TypeError, ValueError) as error:

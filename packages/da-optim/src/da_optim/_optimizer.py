@@ -22,6 +22,9 @@ class Optimizer(ABC):
     `update` reads them when it is called and must treat them as numbers it may compute with but not look
     at (no `float()`, no `if`): while a training step is being compiled they are JAX tracers.
 
+    What is required of them stands in `requires`, by name: a function of the name and the number that returns the
+    number as a float or raises a ValueError. A subclass adds its own by `requires = Optimizer.requires | {...}`.
+
     Attributes:
         lr: learning rate, used by `step`.
         slots: what `step` keeps from one call to the next; None before the first.

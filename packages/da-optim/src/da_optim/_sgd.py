@@ -69,6 +69,8 @@ class SGD(Optimizer):
                 "An SGD built without momentum keeps no velocity: momentum must stay 0; "
                 f"build SGD(lr, momentum={value}) instead. Received: momentum={value}"
             )
+        if vars(self).get("nesterov") and not isinstance(value, jax.Array) and value == 0:
+            raise ValueError(f"nesterov=True must come with momentum > 0. Received: momentum={value}")
         vars(self)["momentum"] = value
 
     def init(self, weights: jax.Array) -> Slots:

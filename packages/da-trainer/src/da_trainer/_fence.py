@@ -20,7 +20,7 @@ from jax import lax
 from jax._src import core
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from ._origins import PRODUCTS, Origin, Origins
+from ._origins import PRODUCTS, Origin, Origins, Work
 
 # They hold a function, but eager evaluates it operation by operation, not as one unit.
 _OPEN = frozenset(
@@ -93,11 +93,13 @@ def has_callbacks(lowered: Any) -> bool:
 
 
 class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
-    __slots__ = ["made_of", "origin", "value"]
+    __slots__ = ["first", "made_of", "origin", "value"]
 
-    def __init__(self, trace: "_FenceTrace", value: Any, origin: Origin, made_of: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, trace: "_FenceTrace", value: Any, origin: Origin, made_of: Sequence[Any] = (), first: Any = None
+    ) -> None:
         super().__init__(trace, jax.typeof(value))
-        self.value, self.origin, self.made_of = value, origin, made_of
+        self.value, self.origin, self.made_of, self.first = value, origin, made_of, first
 
 
 class _FenceTrace(core.Trace):
@@ -107,6 +109,7 @@ class _FenceTrace(core.Trace):
         self.barriers, self.barrier = barriers, _barrier if barriers else list
         self.origins = Origins()
         self.units: list[list[_FenceTracer]] = []
+        self.used_by_effects: list[Any] = []
 
     def argument(self, value: Any) -> _FenceTracer:
         return _FenceTracer(self, value, self.origins.of_value(value))
@@ -120,37 +123,62 @@ class _FenceTrace(core.Trace):
     def unwrap(self, value: Any) -> Any:
         return value.value if self.owns(value) else value
 
+    def results(
+        self, primitive: Any, params: dict[str, Any], operands: Sequence[Any], values: Sequence[Any]
+    ) -> list[_FenceTracer]:
+        """The results of a primitive, of a unit with the first entries of those that it may not go without."""
+        origins = self.origins.of_results(
+            primitive,
+            params,
+            list(map(jax.typeof, operands)),
+            list(map(self.origin, operands)),
+            list(map(jax.typeof, values)),
+        )
+        made_of = [operand for operand in operands if self.owns(operand)]
+        looked_at = [
+            self.barriers and len(values) > 1 and origin.work != Work.PRODUCT and _has_entries(value)
+            for value, origin in zip(values, origins, strict=True)
+        ]
+        firsts: Iterator[Any] = iter(())
+        if any(looked_at):
+            # Behind one barrier: what nothing uses has been looked at, and its memory is free, before the rest is used.
+            looked = [_first_entry(value) for value, look in zip(values, looked_at, strict=True) if look]
+            passed = self.barrier([*values, *looked])
+            values, firsts = passed[: len(values)], iter(passed[len(values) :])
+        results = [
+            _FenceTracer(self, value, origin, made_of, next(firsts) if look else None)
+            for value, origin, look in zip(values, origins, looked_at, strict=True)
+        ]
+        if any(looked_at):
+            self.units.append(results)
+        return results
+
     def finish(self, results: Sequence[Any]) -> list[Any]:
         """The function's results; one of them hangs on the results of units that nothing else uses."""
         values = [self.unwrap(result) for result in results]
-        unused = self.unused(results) if self.barriers else []
-        places = [place for place, value in enumerate(values) if _has_entries(value)]
-        if unused and places:
+        unused = self.unused(results)
+        places = [place for place, value in enumerate(values) if unused and _has_entries(value)]
+        if places:
             smallest = min(places, key=lambda place: np.size(values[place]))
             values[smallest] = _hung_on(values[smallest], unused)
         return values
 
     def unused(self, results: Sequence[Any]) -> list[Any]:
-        """Results that nothing uses, of units of which something is used: without them XLA changes the unit."""
+        """First entries of results that nothing uses, of units of which something is: without them XLA changes the unit."""
         used: set[int] = set()
-        pending = list(results)
+        pending = [*results, *self.used_by_effects]
         while pending:
             value = pending.pop()
             if self.owns(value) and id(value) not in used:
                 used.add(id(value))
                 pending += value.made_of
-        left_out = []
-        for unit in self.units:
-            steps = [result.origin.steps for result in unit if id(result) in used]
-            left_out += [
-                result.value
-                for result in unit
-                if steps
-                and id(result) not in used
-                and _has_entries(result.value)
-                and result.origin.hangs_with(frozenset().union(*steps))
-            ]
-        return left_out
+        return [
+            result.first
+            for unit in self.units
+            if any(id(result) in used for result in unit)
+            for result in unit
+            if id(result) not in used and result.first is not None
+        ]
 
     def apart(self, operands: Sequence[Any], values: list[Any]) -> list[Any]:
         """`values` of `operands`, those copied that XLA may take for an earlier one."""
@@ -182,18 +210,9 @@ class _FenceTrace(core.Trace):
                 values = [v if isinstance(v, core.Tracer) else self.barrier([v])[0] for v in values]
             bound = primitive.bind(*values, **params)
             many = primitive.multiple_results
-            bound = self.barrier(bound if many else [bound])
-        origins = self.origins.of_results(
-            primitive,
-            params,
-            list(map(jax.typeof, operands)),
-            [self.origin(operand)._replace(steps=frozenset()) for operand in operands],
-            list(map(jax.typeof, bound)),
-        )
-        made_of = [operand for operand in operands if self.owns(operand)]
-        results = [_FenceTracer(self, v, origin, made_of) for v, origin in zip(bound, origins, strict=True)]
-        if len(results) > 1:
-            self.units.append(results)
+            results = self.results(primitive, params, operands, self.barrier(bound if many else [bound]))
+        if _has_effect(primitive, body, operands):
+            self.used_by_effects += operands
         if self.record is not None:
             self.record(_name(primitive, params), operands, results)
         return results if many else results[0]
@@ -244,17 +263,32 @@ def _copy(value: Any) -> Any:
     return lax.select_n(always, jnp.zeros_like(value), value)
 
 
+def _has_effect(primitive: Any, body: Any, operands: Sequence[Any]) -> bool:
+    return (
+        "callback" in primitive.name
+        or primitive.name == "debug_print"
+        or bool(getattr(body, "effects", ()))
+        or not all(isinstance(jax.typeof(operand), core.ShapedArray) for operand in operands)
+    )
+
+
+def _first_entry(value: Any) -> Any:
+    return lax.slice(value, [0] * np.ndim(value), [1] * np.ndim(value))
+
+
 def _hung_on(value: Any, others: Sequence[Any]) -> Any:
-    """`value`, for which XLA has to work out `others` too."""
+    """`value`, for which XLA has to work out `others` too, arrays of one entry."""
     never = _barrier([np.False_])[0]
     for other in others:
-        first = lax.squeeze(lax.slice_in_dim(jnp.ravel(other), 0, 1), [0])
-        never = never & (first == 0)
+        never = never & lax.squeeze(lax.eq(other, lax.full_like(other, 0)), range(np.ndim(other)))
     return _barrier([lax.select_n(never, value, jnp.zeros_like(value))])[0]
 
 
 def _has_entries(value: Any) -> bool:
-    return not _is_key(value) and np.size(value) > 0 and jax.typeof(value).dtype != jax.dtypes.float0
+    """Whether `value` is an array of numbers, and not empty: no key, reference or token."""
+    form = jax.typeof(value)
+    plain = isinstance(form, core.ShapedArray) and not jnp.issubdtype(form.dtype, jax.dtypes.extended)
+    return plain and form.size > 0 and form.dtype != jax.dtypes.float0
 
 
 def _row_major(value: Any) -> Any:

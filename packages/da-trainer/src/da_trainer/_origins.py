@@ -1,23 +1,40 @@
-"""Where the values of a traced function come from: which of them XLA may find to be one, and which it makes in one go.
+"""Where the values of a traced function come from: which of them XLA may find to be one, and which are products alone.
 
 Eager hands the operands of a unit over as separate arrays, and works out all its results. Where a compiled program
 knows two operands to be equal, it reads one of them twice; where nothing uses a result, it leaves out what made it.
 What is left is another kernel, and may round otherwise.
 """
 
+import hashlib
 from collections.abc import Hashable, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
 PRODUCTS = frozenset("dot_general ragged_dot_general conv_general_dilated".split())
+# With constants these may give back the operand: x * 1, x - 0, -(-x).
+_SIMPLE = frozenset("add sub mul div neg integer_pow pow".split())
+_COMMUTING = frozenset("add add_any mul max min and or xor".split())
 # These and products give new values. A result of all else may be an operand under another name.
-_ARITHMETIC = frozenset(
-    """add add_any sub mul div neg integer_pow pow square sqrt rsqrt exp exp2 expm1 log log1p logistic tanh sin cos
-    erf""".split()
+_ARITHMETIC = _SIMPLE | frozenset(
+    "add_any square sqrt rsqrt exp exp2 expm1 log log1p logistic tanh sin cos erf".split()
 )
+_KNOWN = (bool, int, float, complex, np.ndarray, np.generic)
+# Stands for each constant of one entry outside units: XLA works out whether two are equal, whatever made them.
+_SCALAR = "scalar"
+_SMALL = 64
+
+
+class Work(IntEnum):
+    """What a unit does for a value."""
+
+    NONE = 0  # an argument, perhaps moved
+    PRODUCT = 1  # one product of such: a kernel of its own, whatever the unit gives beside it
+    SOME = 2
 
 
 class Origin(NamedTuple):
@@ -25,12 +42,8 @@ class Origin(NamedTuple):
 
     number: int  # equal where XLA may see that two values are
     same: frozenset[int]  # what the value may be under another name
-    steps: frozenset[int] = frozenset()  # what was worked out on the way to it, inside its unit
-    is_product: bool = False  # a kernel of its own, whatever its unit gives beside it
-
-    def hangs_with(self, steps: frozenset[int]) -> bool:
-        """Whether XLA may work out this value and, in the same unit, one that takes `steps` together."""
-        return not self.is_product or not self.steps.isdisjoint(steps)
+    work: Work = Work.NONE
+    constant: bool = False
 
 
 class Origins:
@@ -42,13 +55,9 @@ class Origins:
 
     def of_value(self, value: Any) -> Origin:
         """Of a value from outside: an argument or a constant."""
-        if isinstance(value, jax.Array):
-            self._held.append(value)  # or another could take its id
-            number = self._number(id(value))
-        else:
-            constant = np.asarray(value)
-            number = self._number((constant.dtype, constant.shape, constant.tobytes()))
-        return Origin(number, frozenset({number}))
+        constant = isinstance(value, _KNOWN) or _is_concrete(value)
+        number = self._number(_SCALAR if constant and np.size(value) == 1 else self._identity(value))
+        return Origin(number, frozenset({number}), constant=constant)
 
     def of_results(
         self,
@@ -67,42 +76,88 @@ class Origins:
             operands: their origins.
             results: types of its results.
         """
-        if primitive.name == "jit":
-            return self._of_unit(params["jaxpr"], operands)
-        step = self._number((primitive.name, _hashable(params), *(operand.number for operand in operands)))
-        steps = frozenset({step}).union(*(operand.steps for operand in operands))
-        name, origins = primitive.name, []
-        for place, result in enumerate(results):
-            number = self._number((step, place))
-            same = [
-                operand.same
-                for operand, of in zip(operands, types, strict=True)
-                if name not in _ARITHMETIC | PRODUCTS and (of.dtype, of.size) == (result.dtype, result.size)
+        given = [operand._replace(work=Work.NONE, constant=False) for operand in operands]
+        made = self._of_results(primitive, params, given, len(results))
+        if all(operand.constant for operand in operands):
+            number = self._number(_SCALAR)
+            made = [
+                Origin(number if _form(result)[1] == 1 else origin.number, origin.same, origin.work, True)
+                for origin, result in zip(made, results, strict=True)
             ]
-            origins.append(Origin(number, frozenset({number}).union(*same), steps, name in PRODUCTS))
+        return [
+            origin._replace(
+                same=frozenset({origin.number}).union(
+                    *(
+                        operand.same
+                        for operand, of in zip(given, types, strict=True)
+                        if operand.number in origin.same and _form(of) == _form(result)
+                    )
+                )
+            )
+            for origin, result in zip(made, results, strict=True)
+        ]
+
+    def _of_results(
+        self, primitive: Any, params: dict[str, Any], operands: Sequence[Origin], count: int
+    ) -> list[Origin]:
+        name = primitive.name
+        if name == "jit":
+            return self._of_unit(params["jaxpr"], operands)
+        numbers = [operand.number for operand in operands]
+        key = self._number((name, _hashable(params), *(sorted(numbers) if name in _COMMUTING else numbers)))
+        work = max((operand.work for operand in operands), default=Work.NONE)
+        if name in PRODUCTS:
+            passed: list[Origin] = []
+            work = Work.PRODUCT if work == Work.NONE else Work.SOME
+        elif name in _ARITHMETIC:
+            varying = [operand for operand in operands if not operand.constant]
+            passed, work = varying if name in _SIMPLE and len(varying) == 1 else [], Work.SOME
+        else:
+            passed = list(operands)
+        origins = []
+        for place in range(count):
+            number = self._number((key, place))
+            same = frozenset({number}).union(*(operand.same for operand in passed))
+            origins.append(Origin(number, same, work, all(operand.constant for operand in operands)))
         return origins
 
     def _of_unit(self, closed: Any, operands: Sequence[Origin]) -> list[Origin]:
         jaxpr = closed.jaxpr
         origins = dict(zip(jaxpr.invars, operands, strict=True))
-        origins.update(zip(jaxpr.constvars, map(self.of_value, closed.consts), strict=True))
+        origins.update(zip(jaxpr.constvars, map(self._of_constant, closed.consts), strict=True))
 
         def read(variable: Any) -> Origin:
-            return self.of_value(variable.val) if isinstance(variable, Literal) else origins[variable]
+            return self._of_constant(variable.val) if isinstance(variable, Literal) else origins[variable]
 
         for equation in jaxpr.eqns:
-            results = self.of_results(
-                equation.primitive,
-                equation.params,
-                [variable.aval for variable in equation.invars],
-                list(map(read, equation.invars)),
-                [variable.aval for variable in equation.outvars],
-            )
+            given = list(map(read, equation.invars))
+            results = self._of_results(equation.primitive, equation.params, given, len(equation.outvars))
             origins.update(zip(equation.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
 
+    def _of_constant(self, value: Any) -> Origin:
+        number = self._number(self._identity(value))
+        return Origin(number, frozenset({number}), constant=True)
+
+    def _identity(self, value: Any) -> Hashable:
+        if isinstance(value, _KNOWN) or (_is_concrete(value) and value.size <= _SMALL):
+            # In the dtype that it has in the program: a Python float is not of float64 there.
+            array = np.asarray(value, jax.typeof(value).dtype)
+            return array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()
+        self._held.append(value)  # or another could take its id
+        return id(value)
+
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
+
+
+def _is_concrete(value: Any) -> bool:
+    plain = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    return plain and value.is_fully_addressable and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
+
+
+def _form(type_: Any) -> tuple[Any, Any]:
+    return getattr(type_, "dtype", None), getattr(type_, "size", None)
 
 
 def _hashable(params: dict[str, Any]) -> Hashable:

@@ -137,6 +137,9 @@ MIDDLE: dict[str, Part] = {
     "TransformerBlock": Part(
         frozenset({"sequences"}), lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, dropout=0.1)
     ),
+    "LearnedPositions": Part(frozenset({"sequences"}), lambda s, k: dl.LearnedPositions(5, s[-1], k)),
+    "Reshape": Part(frozenset({"images"}), lambda s, k: dl.Reshape(-1, s[-1]), lambda s: (s[0] * s[1], s[2])),
+    "Checkpoint": Part(ALL, lambda s, k: dl.Checkpoint(dl.Sequential(_residual(s, k), dl.Dropout(0.3, k)))),
     "TiedHead": Part(ALL, lambda s, k: dl.TiedHead(dl.Embedding(WIDTH, s[-1], k)), lambda s: (*s[:-1], WIDTH)),
     "SinusoidalPositions": Part(frozenset({"sequences"}), lambda s, k: dl.SinusoidalPositions()),
     "Conv2D": Part(frozenset({"images"}), lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),

@@ -1,9 +1,10 @@
-"""SinusoidalPositions."""
+"""What tells a sequence's tokens where they are: SinusoidalPositions, LearnedPositions."""
 
 import jax
 import jax.numpy as jnp
 
 from .._layer import Layer
+from .._variable import Param, Seed, as_key
 
 
 class SinusoidalPositions(Layer):
@@ -36,6 +37,61 @@ class SinusoidalPositions(Layer):
         """The gradient as it came: the code is fixed."""
         self.take()
         return g
+
+
+class LearnedPositions(Layer):
+    """Adds to each token a learned row for its place in the sequence.
+
+    y[t] = x[t] + W[t] (Gehring et al. 2017, section 3.1). Rows start at normal(0, 1) * 0.02.
+
+    Args:
+        n_places: length of the longest sequence.
+        size: size of a token.
+        key: int or random key for the rows.
+
+    Raises:
+        ValueError: a size below 1, or an input that is not (batch, time, size) with time up to n_places, or whose
+            dtype is not a float.
+
+    Example:
+        >>> import jax
+        >>> from da_layers import LearnedPositions
+        >>> LearnedPositions(8, 4, jax.random.key(0)).forward(jax.numpy.zeros((2, 5, 4))).shape
+        (2, 5, 4)
+    """
+
+    def __init__(self, n_places: int, size: int, key: Seed) -> None:
+        self.require(n_places >= 1 and size >= 1, "sizes must be 1 or more", n_places=n_places, size=size)
+        self.n_places, self.size = n_places, size
+        self.weight = Param(jax.random.normal(as_key(key), (n_places, size)) * 0.02)
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        """Maps x (batch, time, size), float, to the same shape."""
+        self.require(
+            x.ndim == 3 and x.shape[1] <= self.n_places and x.shape[2] == self.size,
+            f"x must have shape (batch, at most {self.n_places}, {self.size})",
+            x__shape=x.shape,
+        )
+        self.require_float(x)
+        if training:
+            self.keep()
+        return _add_rows(x, self.weight.value)
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        """The gradient as it came; adds to the rows its sum over the batch."""
+        self.take()
+        self.weight.add_grad(_add_rows_backward(self.weight.value, g))
+        return g
+
+
+@jax.jit
+def _add_rows(x: jax.Array, weight: jax.Array) -> jax.Array:
+    return x + weight[: x.shape[1]]
+
+
+@jax.jit
+def _add_rows_backward(weight: jax.Array, g: jax.Array) -> jax.Array:
+    return jnp.zeros_like(weight).at[: g.shape[1]].set(g.sum(0))
 
 
 @jax.jit

@@ -32,6 +32,42 @@ class Flatten(Layer):
         return g.reshape(shape)
 
 
+class Reshape(Layer):
+    """Gives each sample another shape.
+
+    Args:
+        shape: axes of a sample, the batch left out; one of them may be -1, which stands for the rest.
+
+    Raises:
+        ValueError: an axis is no integer of 1 or more, more than one is -1, or an input's samples have another size.
+
+    Example:
+        >>> import jax
+        >>> from da_layers import Reshape
+        >>> Reshape(8, -1).forward(jax.numpy.ones((2, 64))).shape
+        (2, 8, 8)
+    """
+
+    def __init__(self, *shape: int) -> None:
+        whole = all(type(axis) is int and (axis >= 1 or axis == -1) for axis in shape)
+        self.require(whole and shape.count(-1) <= 1, "shape must hold sizes of 1 or more, and -1 once", shape=shape)
+        self.shape = shape
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        """Maps x (batch, ...) to (batch, *shape)."""
+        size, known = math.prod(x.shape[1:]), abs(math.prod(self.shape))
+        fits = size % known == 0 if -1 in self.shape else size == known
+        self.require(x.ndim >= 1 and fits, f"x must have shape (batch, ...) that fits {self.shape}", x__shape=x.shape)
+        if training:
+            self.keep(x.shape)
+        return x.reshape(x.shape[0], *(size // known if axis == -1 else axis for axis in self.shape))
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        """Maps the gradient to the input's shape."""
+        (shape,) = self.take()
+        return g.reshape(shape)
+
+
 class GlobalAveragePool(Layer):
     """Mean over every axis between the batch and the channels (last axis): of an image, or of a sequence's tokens.
 
