@@ -164,7 +164,7 @@ class _FenceTrace(core.Trace):
         return values
 
     def unused(self, results: Sequence[Any]) -> list[Any]:
-        """First entries of results that nothing uses, of units of which something is: without them XLA changes the unit."""
+        """First entries of results that nothing uses, of units of which something is: or XLA would change the unit."""
         used: set[int] = set()
         pending = [*results, *self.used_by_effects]
         while pending:

@@ -23,7 +23,6 @@ _COMMUTING = frozenset("add add_any mul max min and or xor".split())
 _ARITHMETIC = _SIMPLE | frozenset(
     "add_any square sqrt rsqrt exp exp2 expm1 log log1p logistic tanh sin cos erf".split()
 )
-_KNOWN = (bool, int, float, complex, np.ndarray, np.generic)
 # Stands for each constant of one entry outside units: XLA works out whether two are equal, whatever made them.
 _SCALAR = "scalar"
 _SMALL = 64
@@ -55,7 +54,7 @@ class Origins:
 
     def of_value(self, value: Any) -> Origin:
         """Of a value from outside: an argument or a constant."""
-        constant = isinstance(value, _KNOWN) or _is_concrete(value)
+        constant = _is_known(value)
         number = self._number(_SCALAR if constant and np.size(value) == 1 else self._identity(value))
         return Origin(number, frozenset({number}), constant=constant)
 
@@ -116,7 +115,9 @@ class Origins:
             passed = list(operands)
         origins = []
         for place in range(count):
-            number = self._number((key, place))
+            # The same number in another dtype, or in the same but weakly typed.
+            converted = name == "convert_element_type"
+            number = operands[0].number if converted else self._number((key, place))
             same = frozenset({number}).union(*(operand.same for operand in passed))
             origins.append(Origin(number, same, work, all(operand.constant for operand in operands)))
         return origins
@@ -140,7 +141,7 @@ class Origins:
         return Origin(number, frozenset({number}), constant=True)
 
     def _identity(self, value: Any) -> Hashable:
-        if isinstance(value, _KNOWN) or (_is_concrete(value) and value.size <= _SMALL):
+        if _is_known(value) and (np.size(value) <= _SMALL or isinstance(value, np.ndarray)):
             # In the dtype that it has in the program: a Python float is not of float64 there.
             array = np.asarray(value, jax.typeof(value).dtype)
             return array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()
@@ -151,9 +152,11 @@ class Origins:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-def _is_concrete(value: Any) -> bool:
-    plain = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-    return plain and value.is_fully_addressable and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
+def _is_known(value: Any) -> bool:
+    """Whether the numbers of `value` may be looked at: an array on this host, and no tracer, reference or key."""
+    form = jax.typeof(value)
+    plain = isinstance(form, jax.core.ShapedArray) and not jnp.issubdtype(form.dtype, jax.dtypes.extended)
+    return plain and not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True)
 
 
 def _form(type_: Any) -> tuple[Any, Any]:
