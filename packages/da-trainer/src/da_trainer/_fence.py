@@ -191,7 +191,9 @@ class _FenceTrace(core.Trace):
         return values
 
     def stage_value(self, value: Any) -> Any:
-        return value if isinstance(value, _FenceTracer) else self.parent.stage_value(value)
+        if isinstance(value, _FenceTracer):
+            return value
+        return _FenceTracer(self, self.parent.stage_value(value), self.origins.of_value(value))
 
     def process_primitive(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any], /) -> Any:
         if primitive.name in _OPEN:
