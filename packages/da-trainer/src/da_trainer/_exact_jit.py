@@ -10,6 +10,9 @@ from ._fence import fence
 def exact_jit[**P, R](function: Callable[P, R], *, donate_argnums: int | Sequence[int] = ()) -> Callable[P, R]:
     """Compiles `function` with `jax.jit` so that its results have the bits of the uncompiled call.
 
+    Not kept on the CPU: convolutions inside loops, and jitted functions that close over an array computed around them,
+    which eager compiles into them as a constant.
+
     Args:
         function: a function of pytrees of arrays that `jax.jit` can trace.
         donate_argnums: as for `jax.jit`: arguments whose memory the results may take.
