@@ -319,12 +319,11 @@ def test_optimizer_that_changes_the_form_of_its_slots(mode, widened):
 )
 def test_settings_are_checked_again_where_they_were_set_later(make, setting, message):
     trainer = make()
-    state = trainer.model.state_dict()
+    model, state = trainer.model, trainer.model.state_dict()
     setattr(trainer, setting, 3)
     if message is None:
         trainer.fit(X, Y, 1, 4)
         return
     with pytest.raises(ValueError, match=message):
         trainer.fit(X, Y, 1, 4)
-    model = trainer.model if setting != "model" else make().model
     assert bits_equal(model.state_dict(), state)

@@ -50,11 +50,9 @@ class SGD(Optimizer):
     def __init__(self, lr: float, momentum: float = 0.0, nesterov: bool = False) -> None:
         super().__init__(lr)
         momentum = below_one("momentum", momentum)
-        if nesterov and momentum == 0:
-            raise ValueError(f"nesterov=True must come with momentum > 0. Received: momentum={momentum}")
         self._has_velocity = momentum > 0
-        self.momentum = momentum
         self.nesterov = nesterov
+        self.momentum = momentum
 
     @property
     def momentum(self) -> float:
@@ -69,7 +67,7 @@ class SGD(Optimizer):
                 "An SGD built without momentum keeps no velocity: momentum must stay 0; "
                 f"build SGD(lr, momentum={value}) instead. Received: momentum={value}"
             )
-        if vars(self).get("nesterov") and not isinstance(value, jax.Array) and value == 0:
+        if self.nesterov and not isinstance(value, jax.Array) and value == 0:
             raise ValueError(f"nesterov=True must come with momentum > 0. Received: momentum={value}")
         vars(self)["momentum"] = value
 

@@ -41,7 +41,7 @@ class Data:
 
 
 def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
-    """The inputs of a model: numbers, or integers such as tokens.
+    """The inputs of a model: floats, or integers such as tokens.
 
     Raises:
         ValueError: empty, of another dtype, ragged, of different lengths, or (with `finite`) NaN or infinite.

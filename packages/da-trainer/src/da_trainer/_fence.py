@@ -20,7 +20,7 @@ from jax import lax
 from jax._src import core
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from ._origins import PRODUCTS, Origin, Origins, Work
+from ._origins import PRODUCTS, Origin, Origins, Work, is_array
 
 # They hold a function, but eager evaluates it operation by operation, not as one unit.
 _OPEN = frozenset(
@@ -92,6 +92,10 @@ def has_callbacks(lowered: Any) -> bool:
     return bool(lowered._lowering.compile_args["host_callbacks"])
 
 
+# Where there are no barriers, nobody asks where values come from.
+_UNTRACKED = Origin(-1, frozenset())
+
+
 class _FenceTracer(core.Tracer):  # type: ignore[type-arg]
     __slots__ = ["first", "made_of", "origin", "value"]
 
@@ -112,10 +116,12 @@ class _FenceTrace(core.Trace):
         self.used_by_effects: list[Any] = []
 
     def argument(self, value: Any) -> _FenceTracer:
-        return _FenceTracer(self, value, self.origins.of_value(value))
+        return _FenceTracer(self, value, self.origin(value))
 
     def origin(self, value: Any) -> Origin:
-        return value.origin if self.owns(value) else self.origins.of_value(value)
+        if self.owns(value):
+            return value.origin
+        return self.origins.of_value(value) if self.barriers else _UNTRACKED
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, _FenceTracer) and value._trace.tag is self.tag
@@ -124,32 +130,32 @@ class _FenceTrace(core.Trace):
         return value.value if self.owns(value) else value
 
     def results(
-        self, primitive: Any, params: dict[str, Any], operands: Sequence[Any], values: Sequence[Any]
+        self,
+        primitive: Any,
+        params: dict[str, Any],
+        operands: Sequence[Any],
+        given: Sequence[Origin],
+        values: Sequence[Any],
     ) -> list[_FenceTracer]:
         """The results of a primitive, of a unit with the first entries of those that it may not go without."""
-        origins = self.origins.of_results(
-            primitive,
-            params,
-            list(map(jax.typeof, operands)),
-            list(map(self.origin, operands)),
-            list(map(jax.typeof, values)),
-        )
+        types, result_types = list(map(jax.typeof, operands)), list(map(jax.typeof, values))
+        origins = self.origins.of_results(primitive, params, types, given, result_types)
         made_of = [operand for operand in operands if self.owns(operand)]
         looked_at = [
-            self.barriers and len(values) > 1 and origin.work != Work.PRODUCT and _has_entries(value)
-            for value, origin in zip(values, origins, strict=True)
+            place
+            for place, (value, origin) in enumerate(zip(values, origins, strict=True))
+            if len(values) > 1 and origin.work != Work.PRODUCT and _has_entries(value)
         ]
-        firsts: Iterator[Any] = iter(())
-        if any(looked_at):
+        firsts: dict[int, Any] = {}
+        if looked_at:
             # Behind one barrier: what nothing uses has been looked at, and its memory is free, before the rest is used.
-            looked = [_first_entry(value) for value, look in zip(values, looked_at, strict=True) if look]
-            passed = self.barrier([*values, *looked])
-            values, firsts = passed[: len(values)], iter(passed[len(values) :])
+            passed = self.barrier([*values, *(_first_entry(values[place]) for place in looked_at)])
+            values, firsts = passed[: len(values)], dict(zip(looked_at, passed[len(values) :], strict=True))
         results = [
-            _FenceTracer(self, value, origin, made_of, next(firsts) if look else None)
-            for value, origin, look in zip(values, origins, looked_at, strict=True)
+            _FenceTracer(self, value, origin, made_of, firsts.get(place))
+            for place, (value, origin) in enumerate(zip(values, origins, strict=True))
         ]
-        if any(looked_at):
+        if looked_at:
             self.units.append(results)
         return results
 
@@ -180,11 +186,10 @@ class _FenceTrace(core.Trace):
             if id(result) not in used and result.first is not None
         ]
 
-    def apart(self, operands: Sequence[Any], values: list[Any]) -> list[Any]:
-        """`values` of `operands`, those copied that XLA may take for an earlier one."""
+    def apart(self, given: Sequence[Origin], values: list[Any]) -> list[Any]:
+        """`values` of origins `given`, those copied that XLA may take for an earlier one."""
         seen: set[int] = set()
-        for place, operand in enumerate(operands):
-            origin = self.origin(operand)
+        for place, origin in enumerate(given):
             if not seen.isdisjoint(origin.same) and _has_entries(values[place]):
                 values[place] = _copy(values[place])
             seen |= origin.same
@@ -193,17 +198,18 @@ class _FenceTrace(core.Trace):
     def stage_value(self, value: Any) -> Any:
         if isinstance(value, _FenceTracer):
             return value
-        return _FenceTracer(self, self.parent.stage_value(value), self.origins.of_value(value))
+        return _FenceTracer(self, self.parent.stage_value(value), self.origin(value))
 
     def process_primitive(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any], /) -> Any:
         if primitive.name in _OPEN:
             with core.set_current_trace(self):
                 return primitive.impl(*operands, **params)
         values = [self.unwrap(operand) for operand in operands]
+        given = [self.origin(operand) for operand in operands]
         body = next(core.jaxprs_in_params(params), None)
         with core.set_current_trace(self.parent):
             if self.barriers and (body is not None or primitive.name in PRODUCTS):
-                values = self.apart(operands, values)
+                values = self.apart(given, values)
             if body is not None:
                 # A unit: without this XLA merges what two units share, and rounds it once for both.
                 values = self.barrier(values)
@@ -212,8 +218,12 @@ class _FenceTrace(core.Trace):
                 values = [v if isinstance(v, core.Tracer) else self.barrier([v])[0] for v in values]
             bound = primitive.bind(*values, **params)
             many = primitive.multiple_results
-            results = self.results(primitive, params, operands, self.barrier(bound if many else [bound]))
-        if _has_effect(primitive, body, operands):
+            bound = self.barrier(bound if many else [bound])
+            if self.barriers:
+                results = self.results(primitive, params, operands, given, bound)
+            else:
+                results = [_FenceTracer(self, value, _UNTRACKED) for value in bound]
+        if self.barriers and _has_effect(primitive, body, operands):
             self.used_by_effects += operands
         if self.record is not None:
             self.record(_name(primitive, params), operands, results)
@@ -287,10 +297,8 @@ def _hung_on(value: Any, others: Sequence[Any]) -> Any:
 
 
 def _has_entries(value: Any) -> bool:
-    """Whether `value` is an array of numbers, and not empty: no key, reference or token."""
-    form = jax.typeof(value)
-    plain = isinstance(form, core.ShapedArray) and not jnp.issubdtype(form.dtype, jax.dtypes.extended)
-    return plain and form.size > 0 and form.dtype != jax.dtypes.float0
+    """Whether `value` is an array of numbers, and not empty."""
+    return is_array(value) and np.size(value) > 0 and jax.typeof(value).dtype != jax.dtypes.float0
 
 
 def _row_major(value: Any) -> Any:

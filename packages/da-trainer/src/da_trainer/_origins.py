@@ -152,11 +152,16 @@ class Origins:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-def _is_known(value: Any) -> bool:
-    """Whether the numbers of `value` may be looked at: an array on this host, and no tracer, reference or key."""
+def is_array(value: Any) -> bool:
+    """Whether `value` is an array of numbers or stands for one: no reference, token or random key."""
     form = jax.typeof(value)
-    plain = isinstance(form, jax.core.ShapedArray) and not jnp.issubdtype(form.dtype, jax.dtypes.extended)
-    return plain and not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True)
+    return isinstance(form, jax.core.ShapedArray) and not jnp.issubdtype(form.dtype, jax.dtypes.extended)
+
+
+def _is_known(value: Any) -> bool:
+    """Whether the numbers of `value` may be looked at: an array on this host."""
+    concrete = is_array(value) and not isinstance(value, jax.core.Tracer)
+    return concrete and getattr(value, "is_fully_addressable", True)
 
 
 def _form(type_: Any) -> tuple[Any, Any]:

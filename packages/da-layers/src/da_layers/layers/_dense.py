@@ -79,10 +79,11 @@ def _affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
 def _product_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows = tuple(range(x.ndim - 1))
     g_input = lax.dot_general(g, weight, (((g.ndim - 1,), (1,)), ((), ())))
-    return g_input, _weight_gradient(x, g, rows)
+    return g_input, weight_gradient(x, g, rows)
 
 
-def _weight_gradient(x: jax.Array, g: jax.Array, rows: tuple[int, ...]) -> jax.Array:
+def weight_gradient(x: jax.Array, g: jax.Array, rows: tuple[int, ...]) -> jax.Array:
+    """The sum over `rows` of x times g: the gradient of the weights of a product."""
     if x.ndim == 2 and len(x) <= _FEW_ROWS:
         # On a CPU XLA writes out a sum over so few rows itself, and rounds it once or twice as it suits the program
         # around it. Turned round first, it goes to the library like all others.

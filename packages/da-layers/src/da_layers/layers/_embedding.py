@@ -5,7 +5,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._layer import Layer
-from .._variable import Param, Seed, as_key
+from .._variable import Seed
+from ._dense import weight_gradient
+from ._initial import normal
 
 
 class Embedding(Layer):
@@ -36,7 +38,7 @@ class Embedding(Layer):
         self.require(n_tokens >= 1 and n_out >= 1, "sizes must be 1 or more", n_tokens=n_tokens, n_out=n_out)
         self.require(scale > 0, "scale must be positive", scale=scale)
         self.n_tokens, self.n_out = n_tokens, n_out
-        self.weight = Param(jax.random.normal(as_key(key), (n_tokens, n_out)) * scale)
+        self.weight = normal(key, (n_tokens, n_out), scale)
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps tokens x (...), integers, to (..., n_out)."""
@@ -111,6 +113,4 @@ def _scores(x: jax.Array, weight: jax.Array) -> jax.Array:
 @jax.jit
 def _scores_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows = tuple(range(x.ndim - 1))
-    return lax.dot_general(g, weight, (((g.ndim - 1,), (0,)), ((), ()))), lax.dot_general(
-        g, x, ((rows, rows), ((), ()))
-    )
+    return lax.dot_general(g, weight, (((g.ndim - 1,), (0,)), ((), ()))), weight_gradient(g, x, rows)

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from .._layer import Layer
-from .._variable import Param, Seed, as_key
+from .._variable import Seed
+from ._initial import normal
 
 
 class SinusoidalPositions(Layer):
@@ -63,7 +64,7 @@ class LearnedPositions(Layer):
     def __init__(self, n_places: int, size: int, key: Seed) -> None:
         self.require(n_places >= 1 and size >= 1, "sizes must be 1 or more", n_places=n_places, size=size)
         self.n_places, self.size = n_places, size
-        self.weight = Param(jax.random.normal(as_key(key), (n_places, size)) * 0.02)
+        self.weight = normal(key, (n_places, size), 0.02)
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x (batch, time, size), float, to the same shape."""
