@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
 PLANS = {
     "mlp": Plan(normal_mlp, operation_steps=20, epochs=2, repeat=20),
-    "digits": Plan(digits, operation_steps=20, epochs=20, repeat=1),
+    "digits": Plan(digits, operation_steps=20, epochs=200, repeat=1),
     "transformer": Plan(transformer, operation_steps=3, epochs=1, repeat=5),
 }
 COUNT = click.IntRange(min=1)
@@ -109,7 +109,7 @@ def compiled_step_command(
 @main.command("fit-speed")
 @_models(*PLANS)
 @click.option("--sessions", type=COUNT, default=3, help="Rounds of both executors in turn.")
-@click.option("--epochs", type=COUNT, help="Epochs a session.  [default: mlp 2, digits 20, transformer 1]")
+@click.option("--epochs", type=COUNT, help="Epochs a session.  [default: mlp 2, digits 200, transformer 1]")
 @click.option("--output", type=FILE, help="JSON file.  [default: compiled_fit_speed_cpu.json, on a GPU _gpu]")
 def fit_speed_command(model: tuple[str, ...], sessions: int, epochs: int | None, output: Path | None) -> None:
     """Times Trainer.fit by the loop and compiled, after one warm-up epoch."""

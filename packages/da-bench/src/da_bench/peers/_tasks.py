@@ -87,7 +87,7 @@ TASKS = {
         1e-3,
         64,
         _digits,
-        40,
+        100,
     ),
     "mlp": Task(
         "mlp 4x512, batch 256, SGD",
@@ -98,11 +98,11 @@ TASKS = {
         0.01,
         256,
         _normal,
-        5,
+        20,
     ),
     # After an epoch of 22 steps rounding has grown past the fourth digit.
     "cnn": Task(
-        "cnn 16-32, digits 8x8, batch 64, Adam", "cnn", small_cnn, "cross_entropy", "adam", 1e-3, 64, _images, 5, 1
+        "cnn 16-32, digits 8x8, batch 64, Adam", "cnn", small_cnn, "cross_entropy", "adam", 1e-3, 64, _images, 20, 1
     ),
     "transformer": Task(
         "transformer 4x256, seq 128, batch 32, SGD",
@@ -113,6 +113,6 @@ TASKS = {
         0.003,
         32,
         _sequences,
-        2,
+        3,
     ),
 }
