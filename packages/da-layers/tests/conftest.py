@@ -16,21 +16,31 @@ import pytest
 from da_layers import (
     ELU,
     GELU,
+    GRU,
     L1,
+    LSTM,
     MSE,
+    RNN,
     AutoLayer,
     AveragePool1D,
     AveragePool2D,
     BatchNorm,
     BCEWithLogits,
     Checkpoint,
+    Concat,
+    Conv1D,
     Conv2D,
+    Conv3D,
+    ConvTranspose1D,
+    ConvTranspose2D,
     CosineSimilarity,
     Dense,
+    DepthwiseConv2D,
     Dropout,
     Embedding,
     Flatten,
     Focal,
+    GatedFeedForward,
     GlobalAveragePool,
     GroupNorm,
     Hinge,
@@ -38,6 +48,7 @@ from da_layers import (
     InstanceNorm,
     Key,
     KLDivergence,
+    Lambda,
     Layer,
     LayerNorm,
     LayerStack,
@@ -48,12 +59,14 @@ from da_layers import (
     MaxPool2D,
     Mish,
     MultiHeadAttention,
+    Parallel,
     Param,
     PReLU,
     ReLU,
     Reshape,
     Residual,
     RMSNorm,
+    SeparableConv2D,
     Sequential,
     Sigmoid,
     SiLU,
@@ -61,9 +74,13 @@ from da_layers import (
     Softmax,
     SoftmaxCrossEntropy,
     Softplus,
+    SpatialDropout,
+    StochasticDepth,
     Tanh,
     TiedHead,
     TransformerBlock,
+    Triplet,
+    transformer_lm,
 )
 
 
@@ -101,23 +118,52 @@ def dense(layer, x):
 
 
 def conv(layer, x):
-    weight, stride = value(layer.weight), layer.stride
-    size = weight.shape[0]
-    if layer.padding == "same":
-        pads = []
-        for length in x.shape[1:3]:
-            total = max((math.ceil(length / stride) - 1) * stride + size - length, 0)
-            pads.append((total // 2, total - total // 2))
-        x = np.pad(x, ((0, 0), *pads, (0, 0)))
-    rows, columns = ((length - size) // stride + 1 for length in x.shape[1:3])
-    y = np.zeros((x.shape[0], rows, columns, weight.shape[3]))
-    for b in range(x.shape[0]):
-        for i in range(rows):
-            for j in range(columns):
-                for o in range(weight.shape[3]):
-                    window = x[b, i * stride : i * stride + size, j * stride : j * stride + size, :]
-                    y[b, i, j, o] = (window * weight[:, :, :, o]).sum() + value(layer.bias)[o]
-    return y
+    """y[b, p, o] = sum over offsets d and channels c of the group of x[b, p s + d l, c] W[d, c, o], + b[o]."""
+    weight, window = value(layer.weight), layer.window
+    size, groups = weight.shape[:-2], window.groups
+    pads = []
+    for length, n, stride, step in zip(x.shape[1:-1], size, window.stride, window.dilation, strict=True):
+        reach = step * (n - 1) + 1
+        total = max((math.ceil(length / stride) - 1) * stride + reach - length, 0)
+        same, number = (total // 2, total - total // 2), window.padding
+        pads.append({"same": same, "valid": (0, 0), "causal": (reach - 1, 0)}.get(number, (number, number)))
+    x = np.pad(x, ((0, 0), *pads, (0, 0)))
+    reaches = [step * (n - 1) + 1 for n, step in zip(size, window.dilation, strict=True)]
+    counts = [(n - r) // s + 1 for n, r, s in zip(x.shape[1:-1], reaches, window.stride, strict=True)]
+    y = np.zeros((x.shape[0], *counts, weight.shape[-1]))
+    n_in, n_out = weight.shape[-2], weight.shape[-1] // groups
+    for place in np.ndindex(*counts):
+        for offset in np.ndindex(*size):
+            at = [p * s + d * step for p, s, d, step in zip(place, window.stride, offset, window.dilation, strict=True)]
+            for group in range(groups):
+                outputs = slice(group * n_out, (group + 1) * n_out)
+                entries = x[:, *at, group * n_in : (group + 1) * n_in]
+                y[:, *place, outputs] += entries @ weight[*offset, :, outputs]
+    return y if layer.bias is None else y + value(layer.bias)
+
+
+def separable(layer, x):
+    return conv(layer.pointwise, conv(layer.depthwise, x))
+
+
+def conv_transpose(layer, x):
+    """Each entry adds its multiple of the window to the output; what stands out at the ends is cut off."""
+    weight, stride, padding = value(layer.weight), layer.window.stride, layer.window.padding
+    size, places = weight.shape[:-2], x.shape[1:-1]
+    full = np.zeros(
+        (x.shape[0], *((p - 1) * s + max(n, s) for p, s, n in zip(places, stride, size, strict=True)), layer.n_out)
+    )
+    for place in np.ndindex(*places):
+        for offset in np.ndindex(*size):
+            at = [p * s + d for p, s, d in zip(place, stride, offset, strict=True)]
+            full[:, *at] += x[:, *place] @ weight[*offset].T
+    for axis, (p, s, n) in enumerate(zip(places, stride, size, strict=True), 1):
+        whole = (p - 1) * s + n
+        start, stop = {"valid": (0, whole), "same": (max(n - s, 0) // 2, max(n - s, 0) // 2 + p * s)}.get(
+            padding, (padding, whole - padding) if isinstance(padding, int) else None
+        )
+        full = np.take(full, range(start, stop), axis)
+    return full + value(layer.bias)
 
 
 def normalized(layer, x, axes):
@@ -192,16 +238,95 @@ def softmax(x):
     return powers / powers.sum(-1, keepdims=True)
 
 
+def turned(x, heads):
+    """Rotary positions: pairs of the halves of a head as complex numbers, turned by angles that grow with the place."""
+    batch, time, size = x.shape
+    half = size // heads // 2
+    parts = x.reshape(batch, time, heads, 2, half)
+    angles = np.arange(time)[:, None] / 10000 ** (np.arange(half) / half)
+    z = (parts[..., 0, :] + 1j * parts[..., 1, :]) * np.exp(1j * angles)[:, None]
+    return np.stack([z.real, z.imag], -2).reshape(x.shape)
+
+
 def attention(layer, x):
     q, k, v = dense(layer.query, x), dense(layer.key, x), dense(layer.value, x)
     d = layer.d_model // layer.heads
+    if layer.rotary:
+        q, k = turned(q, layer.heads), turned(k, layer.key_value_heads)
     mixed = np.zeros_like(x)
     for b in range(x.shape[0]):
         for h in range(layer.heads):
             part = slice(h * d, (h + 1) * d)
-            p = softmax(q[b, :, part] @ k[b, :, part].T / math.sqrt(d))
-            mixed[b, :, part] = p @ v[b, :, part]
+            shared = h // (layer.heads // layer.key_value_heads)
+            of_shared = slice(shared * d, (shared + 1) * d)
+            scores = q[b, :, part] @ k[b, :, of_shared].T / math.sqrt(d)
+            if layer.causal:
+                scores[np.triu_indices(len(scores), 1)] = -np.inf
+            mixed[b, :, part] = softmax(scores) @ v[b, :, of_shared]
     return dense(layer.output, mixed)
+
+
+def gated(layer, x):
+    gate = dense(layer.gate, x)
+    return dense(layer.down, gate / (1 + np.exp(-gate)) * dense(layer.up, x))
+
+
+def post_norm_block(layer, x):
+    h = layer_norm(layer.ln1, x + attention(layer.attn, x))
+    return layer_norm(layer.ln2, h + gated(layer.gated, h))
+
+
+def language_model(model, tokens):
+    x = value(model.embedding.weight)[tokens]
+    for block in model.blocks.layers:
+        x = x + attention(block.attn, layer_norm(block.ln1, x))
+        x = x + gated(block.gated, layer_norm(block.ln2, x))
+    return layer_norm(model.norm, x) @ value(model.head.weight).T
+
+
+def recurrent(cell_formula):
+    """A recurrent layer: its cells' formula (a, r, state) -> state, step by step."""
+
+    def formula(layer, x):
+        for cells in layer.layers:
+            outputs = []
+            for cell in cells:
+                a = x @ value(cell.weight) + value(cell.bias)
+                state = [np.zeros((x.shape[0], layer.n_out)) for _ in range(cell.states)]
+                y = np.zeros((*x.shape[:2], layer.n_out))
+                for t in range(x.shape[1])[:: -1 if cell.reverse else 1]:
+                    r = state[0] @ value(cell.recurrent)
+                    r = r if cell.recurrent_bias is None else r + value(cell.recurrent_bias)
+                    state = cell_formula(a[:, t], r, *state)
+                    y[:, t] = state[0]
+                outputs.append(y)
+            x = np.concatenate(outputs, -1)
+        if layer.sequences:
+            return x
+        return np.concatenate(
+            [x[:, 0 if cell.reverse else -1, i * layer.n_out :][:, : layer.n_out] for i, cell in enumerate(cells)], -1
+        )
+
+    return formula
+
+
+@recurrent
+def rnn(a, r, h):
+    return [np.tanh(a + r)]
+
+
+@recurrent
+def gru(a, r, h):
+    (a_reset, a_update, a_new), (r_reset, r_update, r_new) = np.split(a, 3, -1), np.split(r, 3, -1)
+    update = sigmoid(a_update + r_update)
+    return [(1 - update) * np.tanh(a_new + sigmoid(a_reset + r_reset) * r_new) + update * h]
+
+
+@recurrent
+def lstm(a, r, h, c):
+    i, f, o, g = np.split(a + r, 4, -1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return [sigmoid(o) * np.tanh(c), c]
 
 
 def transformer_block(layer, x):
@@ -268,7 +393,69 @@ CASES = [
         lambda: Conv2D(2, 3, 2, 0, stride=3, padding="valid"),
         (1, 7, 6, 2),
         conv,
-        rejects=((1, 7, 1, 2), "x must be at least 2 high and wide"),
+        rejects=((1, 7, 1, 2), r"x, with its padding, must be at least \(2, 2\) along height, width"),
+    ),
+    plain(
+        "Conv2D-dilated-groups",
+        lambda: Conv2D(4, 6, (2, 3), 0, stride=(1, 2), padding=1, dilation=(2, 1), groups=2, bias=False),
+        (2, 5, 6, 4),
+        conv,
+        rejects=((2, 5, 6, 2), ROWS),
+    ),
+    plain("Conv1D", lambda: Conv1D(3, 4, 3, 0, stride=2), (2, 7, 3), conv, rejects=((2, 7, 2), ROWS)),
+    plain(
+        "Conv1D-causal",
+        lambda: Conv1D(3, 4, 3, 0, padding="causal", dilation=2),
+        (2, 7, 3),
+        conv,
+        rejects=((2, 7, 2), ROWS),
+    ),
+    plain("Conv3D", lambda: Conv3D(2, 3, (2, 1, 2), 0), (1, 3, 4, 3, 2), conv, rejects=((3, 4, 3, 2), ROWS)),
+    plain(
+        "DepthwiseConv2D",
+        lambda: DepthwiseConv2D(3, 2, 0, multiplier=2),
+        (2, 4, 5, 3),
+        conv,
+        rejects=((2, 4, 5, 2), ROWS),
+    ),
+    plain(
+        "SeparableConv2D",
+        lambda: SeparableConv2D(3, 4, 3, 0, stride=2),
+        (2, 4, 5, 3),
+        separable,
+        rejects=((2, 4, 5, 2), ROWS),
+    ),
+    plain(
+        "ConvTranspose1D",
+        lambda: ConvTranspose1D(3, 2, 4, 0, stride=2),
+        (2, 5, 3),
+        conv_transpose,
+        rejects=((2, 5, 2), ROWS),
+    ),
+    plain(
+        "ConvTranspose1D-cut",
+        lambda: ConvTranspose1D(3, 2, 4, 0, stride=3, padding=1),
+        (2, 5, 3),
+        conv_transpose,
+        rejects=((2, 5, 2), ROWS),
+    ),
+    plain(
+        "ConvTranspose2D",
+        lambda: ConvTranspose2D(3, 2, 3, 0, stride=(2, 1), padding="valid"),
+        (2, 3, 4, 3),
+        conv_transpose,
+        rejects=((2, 3, 3), ROWS),
+    ),
+    plain("RNN", lambda: RNN(3, 4, 0), (2, 5, 3), rnn, rejects=((2, 5, 4), ROWS)),
+    plain("GRU", lambda: GRU(3, 4, 0, layers=2), (2, 5, 3), gru, rejects=((2, 3), ROWS)),
+    plain("LSTM", lambda: LSTM(3, 4, 0), (2, 5, 3), lstm, rejects=((2, 5, 4), ROWS)),
+    plain("RNN-last", lambda: RNN(3, 4, 0, sequences=False), (2, 5, 3), rnn, rejects=((2, 0, 3), ROWS)),
+    plain(
+        "LSTM-both-ways",
+        lambda: LSTM(3, 4, 0, layers=2, bidirectional=True, sequences=False),
+        (2, 5, 3),
+        lstm,
+        rejects=((2, 5, 4), ROWS),
     ),
     plain("ReLU", ReLU, (3, 4), lambda layer, x: np.maximum(x, 0)),
     plain("GELU", GELU, (3, 4), gelu),
@@ -311,6 +498,24 @@ CASES = [
     Case("BatchNorm", lambda: BatchNorm(4), (5, 4), batch_norm, batch_norm_in_training, ((5, 3), ROWS)),
     Case("BatchNorm-image", lambda: BatchNorm(4), (2, 3, 2, 4), batch_norm, batch_norm_in_training, ((4,), ROWS)),
     Case("Dropout", lambda: Dropout(0.4, 0), (5, 4), lambda layer, x: x),
+    Case("SpatialDropout", lambda: SpatialDropout(0.4, 0), (3, 5, 4), lambda layer, x: x, rejects=((3,), ROWS)),
+    Case("StochasticDepth", lambda: StochasticDepth(0.4, 0), (5, 4), lambda layer, x: x, rejects=((), ROWS)),
+    plain("GatedFeedForward", lambda: GatedFeedForward(4, 6, 0), (2, 3, 4), gated, rejects=((2, 3, 5), ROWS)),
+    plain(
+        "Parallel-Concat",
+        lambda: Sequential(Parallel(Dense(4, 3, 0), Tanh()), Concat()),
+        (2, 4),
+        lambda layer, x: np.concatenate([dense(layer.layers[0].layers[0], x), np.tanh(x)], -1),
+        rejects=((2, 3), ROWS),
+    ),
+    plain("Lambda", lambda: Lambda(jax.lax.square), (3, 4), lambda layer, x: x**2, only_float=False),
+    plain(
+        "TransformerLM",
+        lambda: Sequential(Tokens(), transformer_lm(3, 8, 4, 6, 2, 0, key_value_heads=2)),
+        (2, 5),
+        lambda layer, x: language_model(layer.layers[1], np.minimum(np.abs(x), 2).astype(int)),
+        only_float=False,
+    ),
     plain("Flatten", Flatten, (2, 3, 4), lambda layer, x: x.reshape(2, 12), rejects=((3,), ROWS), only_float=False),
     plain(
         "GlobalAveragePool",
@@ -364,6 +569,20 @@ CASES = [
     ),
     plain("SinusoidalPositions", SinusoidalPositions, (2, 3, 6), positions, rejects=((2, 3, 5), ROWS)),
     plain("MultiHeadAttention", lambda: MultiHeadAttention(4, 2, 0), (2, 3, 4), attention, rejects=((3, 4), ROWS)),
+    plain(
+        "MultiHeadAttention-causal",
+        lambda: MultiHeadAttention(8, 4, 0, causal=True, key_value_heads=2, rotary=True),
+        (2, 3, 8),
+        attention,
+        rejects=((3, 8), ROWS),
+    ),
+    plain(
+        "TransformerBlock-post-norm",
+        lambda: TransformerBlock(4, 2, 6, 0, norm="post", gated=True, causal=True),
+        (2, 3, 4),
+        post_norm_block,
+        rejects=((2, 3, 6), ROWS),
+    ),
     Case(
         "TransformerBlock",
         lambda: TransformerBlock(4, 2, 6, 0, dropout=0.3),
@@ -464,7 +683,14 @@ def zeros_and_ones(rng):
     return rng.integers(0, 2, (3, 4))
 
 
+def triplet(prediction, target):
+    anchor, positive, negative = (prediction[:, index] for index in range(3))
+    near, far = (np.linalg.norm(anchor - other + 1e-6, axis=-1) for other in (positive, negative))
+    return np.maximum(near - far + 0.7, 0).mean()
+
+
 LOSS_CASES = [
+    LossCase("Triplet", lambda: Triplet(0.7), (4, 3, 5), lambda rng: np.zeros(4), triplet),
     LossCase("L1", L1, (3, 4), lambda rng: rng.normal(size=(3, 4)), lambda p, t: np.abs(p - t).mean()),
     LossCase("Huber", lambda: Huber(0.7), (3, 4), lambda rng: rng.normal(size=(3, 4)), huber),
     LossCase("BCEWithLogits", BCEWithLogits, (3, 4), zeros_and_ones, binary_cross_entropy),

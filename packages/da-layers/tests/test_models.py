@@ -82,7 +82,7 @@ def test_dropout_is_there_when_asked_for(name):
 
 def test_cnn_halves_the_image_after_the_first_convolution():
     convolutions = [layer for layer in cnn(2, [4, 6, 4], 4, 0).layers if isinstance(layer, Conv2D)]
-    assert [layer.stride for layer in convolutions] == [1, 2, 2]
+    assert [layer.window.stride for layer in convolutions] == [(1, 1), (2, 2), (2, 2)]
     assert sum(isinstance(layer, BatchNorm) for layer in cnn(2, [4, 6, 4], 4, 0).layers) == 3
 
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import random
 import time
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -412,3 +413,31 @@ def test_no_step_runs_where_the_short_batch_writes_what_a_full_one_reads(everyth
     with pytest.raises(ValueError, match=r"layers\.1 \(WrittenInTheShortBatch\) .*Received: last, "):
         trainer.fit(X[:22], X[:22], 2, 8)
     assert bits_equal(before, everything(trainer))
+
+
+class Limits(NamedTuple):
+    lowest: float
+    highest: float
+
+
+class Clips(Layer):
+    def __init__(self):
+        self.limits = Limits(-1.0, 1.0)
+
+    def forward(self, x, training=False):
+        if training:
+            self.keep(x)
+        return jnp.clip(x, *self.limits)
+
+    def backward(self, g):
+        (x,) = self.take()
+        return jnp.where((x > self.limits.lowest) & (x < self.limits.highest), g, 0)
+
+
+def test_a_named_tuple_is_an_attribute_like_others():
+    X = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+    runs = []
+    for mode in (False, True):
+        model = Sequential(Dense(3, 3, 0), Clips())
+        runs.append(Trainer(model, MSE(), SGD(0.1), compile=mode).fit(X, X, 2, 4).model.state_dict())
+    assert bits_equal(*runs)

@@ -63,6 +63,9 @@ def has_slots(owner: Any) -> bool:
         >>> has_slots(Pair()), has_slots(ReLU())
         (True, False)
     """
+    # A named tuple has __slots__ that hold nothing.
+    if isinstance(owner, tuple):
+        return False
     return any("__slots__" in vars(base) for base in type(owner).__mro__) and _is_ours(owner)
 
 

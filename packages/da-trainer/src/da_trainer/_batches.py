@@ -89,11 +89,27 @@ class Batches:
 
         return watch
 
-    def mean_over_samples(self, losses: Any, counted: Any = True) -> float:
-        """The mean of the losses of a pass, each weighed by its batch's samples; over those that are `counted`."""
-        weights = np.array(self.sizes, np.float64)
-        kept = np.broadcast_to(counted, weights.shape)
-        return float(np.average(np.asarray(losses, np.float64)[kept], weights=weights[kept])) if kept.any() else np.nan
+    def mean_over_samples(self, losses: Any, counted: Any = True, epoch: int = 0) -> float:
+        """The mean of the losses of a pass, each weighed by its batch's samples; over those that are `counted`.
+
+        Where samples have weights, each loss is weighed by the sum of its batch's.
+        """
+        weights = np.where(counted, self._weights(epoch), 0)
+        total = weights.sum()
+        # What does not count adds nothing, though it be NaN.
+        return float((np.where(weights > 0, losses, 0) * weights).sum() / total) if total else np.nan
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        return np.array(self.sizes, np.float64)
+
+    def _weights(self, epoch: int) -> np.ndarray:
+        if len(self.data.arrays) < 3:
+            return self._sizes
+        of_samples = np.asarray(self.data.arrays[2], np.float64).reshape(self.data.samples, -1).sum(1)
+        if self.orders is not None:
+            of_samples = of_samples[jax.device_get(self.orders.of(epoch))]
+        return np.array([of_samples[i * self.batch_size :][:size].sum() for i, size in enumerate(self.sizes)])
 
 
 # Steps, and entries of all orders, that a program has room for.

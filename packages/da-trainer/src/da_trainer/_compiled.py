@@ -122,7 +122,7 @@ class Compiled:
         numbers = read_hyperparameters(arranged.optimizer)
         forms = self._form, form_of(data.arrays), batches.orders is None
         counts = len(sizes), sizes[-1], batches.batch_size
-        switches = options, rates.weight_decay == 0, rates.clip_norm is None
+        switches = options, rates.weight_decay == 0, rates.clip_norm is None, arranged.groups
         key = ("training", *forms, *counts, *switches, *numbers)
         first = Job(
             key,

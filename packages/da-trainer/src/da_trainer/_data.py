@@ -1,5 +1,6 @@
 """What users hand in, checked and placed on the device; every error names the argument."""
 
+import inspect
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from da_layers import Loss
 
 _INT32 = np.iinfo(np.int32)
 
@@ -18,7 +20,7 @@ class Data:
     """Checked arrays on the device.
 
     Attributes:
-        arrays: (X,) or (X, y); each an array, a tuple or a dict of arrays.
+        arrays: (X,), (X, y) or (X, y, sample_weight); each an array, a tuple or a dict of arrays.
         samples: length of every first axis.
         labels: smallest and largest entry where y is of an integer dtype, else None.
     """
@@ -76,8 +78,30 @@ def check_pairs(X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("
     return Data((*inputs.arrays, targets), samples, labels)
 
 
+def with_weights(data: Data, sample_weight: Any, loss: Loss) -> Data:
+    """The data with a weight for each sample.
+
+    Raises:
+        ValueError: the weights are no finite numbers of 0 or more, one for each sample, or the loss takes none.
+    """
+    weights = _on_device("sample_weight", sample_weight)
+    if not hasattr(weights, "shape") or len(weights) != data.samples:
+        lengths = [len(leaf) for leaf in jax.tree.leaves(weights)]
+        raise ValueError(f"sample_weight must have {data.samples} entries. Received: len(sample_weight)={lengths[0]}")
+    weights = weights.astype(jnp.promote_types(weights.dtype, jnp.float32))
+    _require_finite("sample_weight", weights)
+    if float(weights.min()) < 0:
+        raise ValueError(f"sample_weight must be 0 or more. Received: sample_weight.min()={weights.min()}")
+    if "sample_weight" not in inspect.signature(loss.forward).parameters:
+        raise ValueError(
+            f"sample_weight needs a loss with forward(prediction, target, sample_weight). "
+            f"Received: loss={type(loss).__name__}"
+        )
+    return replace(data, arrays=(*data.arrays, weights))
+
+
 @contextmanager
-def naming_shapes(data: Data, names: Sequence[str] = ("X", "y")) -> Iterator[None]:
+def naming_shapes(data: Data, names: Sequence[str] = ("X", "y", "sample_weight")) -> Iterator[None]:
     """Adds to an error from a layer or loss what shapes the user's arguments have."""
     try:
         yield

@@ -135,7 +135,8 @@ def _record(
     steps = len(batches.sizes)
     for start in range(0, len(losses) - steps + 1, steps):
         counted = finite[start : start + steps]
-        train_loss = batches.mean_over_samples(losses[start : start + steps], counted)
+        epoch, _ = batches.place(start)
+        train_loss = batches.mean_over_samples(losses[start : start + steps], counted, epoch)
         for name, value in {"lr": rates.lr[start], "train_loss": train_loss, **validation}.items():
             trainer.history_[name].append(value)
         trainer.skipped_steps_ += int((~counted).sum())

@@ -1,6 +1,6 @@
 """What a training step is. Both executors run this one body: the loop eagerly, the compiled step by tracing it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from da_layers import Param, name_place
 from da_optim import clipping_scale, decoupled_decay, l2_decay, scale_gradient, sum_of_squares
 
-from ._values import Parts, read_values, write_values
+from ._groups import Group
+from ._values import Parts, read_values, scalar, write_values
 
 Decay = Literal["l2", "decoupled"]
 
@@ -53,15 +54,15 @@ Watch = Callable[[str, str, Any], None]
 
 
 def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: Watch) -> Outcome:
-    """One step on the batch (x, y): moves the Params, Buffers, Keys and slots of `parts`."""
-    x, y = batch
+    """One step on the batch (x, y) or (x, y, sample_weight): moves the Params, Buffers, Keys and slots of `parts`."""
+    x, *target = batch
     before = read_values(parts) if options.skip_nonfinite else None
     parts.zero_grads()
     params = parts.trained
 
     prediction = parts.model.forward(x, training=True)
     watch("prediction", "", prediction)
-    loss = _loss(parts, prediction, y)
+    loss = _loss(parts, prediction, target)
     parts.model.backward(parts.loss.backward())
 
     finite = _all_finite(loss, [param.grad for param in params.values()])
@@ -72,13 +73,14 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
             param.set_grad(scale_gradient(param.grad, scale))
             watch("clip", path, {"gradient": param.grad})
     for path, param in params.items():
-        if rates.weight_decay is not None and decays(param):
+        lr, weight_decay = _own_rates(parts.group(path), rates)
+        if weight_decay is not None and decays(param):
             if options.decay == "decoupled":
-                param.value = decoupled_decay(param.value, rates.eta, rates.weight_decay)
+                param.value = decoupled_decay(param.value, rates.eta, weight_decay)
             else:
-                param.set_grad(l2_decay(param.grad, param.value, rates.weight_decay))
+                param.set_grad(l2_decay(param.grad, param.value, weight_decay))
             watch("decay", path, {"value": param.value, "gradient": param.grad})
-        _update(param, parts.optimizer, rates.lr)
+        _update(param, parts.optimizer, lr)
         watch("update", path, {"value": param.value, **param.slots(parts.optimizer)})
 
     if before is not None:
@@ -88,9 +90,9 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
 
 
 def evaluation_step(parts: Parts, batch: Any, watch: Watch) -> jax.Array:
-    """The loss on the batch (x, y), nothing moved."""
-    x, y = batch
-    loss = _loss(parts, prediction_step(parts, (x,), watch), y)
+    """The loss on the batch (x, y) or (x, y, sample_weight), nothing moved."""
+    x, *target = batch
+    loss = _loss(parts, prediction_step(parts, (x,), watch), target)
     parts.loss.forget()
     return loss
 
@@ -115,8 +117,16 @@ def _update(param: Param, optimizer: Any, lr: Any) -> None:
         raise
 
 
-def _loss(parts: Parts, prediction: Any, y: Any) -> jax.Array:
-    loss = parts.loss.forward(prediction, y)
+def _own_rates(group: Group, rates: Rates) -> tuple[jax.Array, jax.Array | None]:
+    """The learning rate and lambda of a group, float32 scalars; None for no decay."""
+    lr = rates.lr if group.lr_scale == 1 else rates.lr * scalar(group.lr_scale)
+    if group.weight_decay is None:
+        return lr, rates.weight_decay
+    return lr, scalar(group.weight_decay) if group.weight_decay else None
+
+
+def _loss(parts: Parts, prediction: Any, target: Sequence[Any]) -> jax.Array:
+    loss = parts.loss.forward(prediction, *target)
     parts.loss.require(loss.shape == (), "forward must return a scalar, the mean over the samples", shape=loss.shape)
     return loss
 

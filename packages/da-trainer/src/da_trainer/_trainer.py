@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
@@ -16,9 +17,10 @@ from ._batches import Batches
 from ._callbacks import Callback, is_callback
 from ._compilation_cache import use_compilation_cache
 from ._compiled import Compiled
-from ._data import Data, check_count, check_inputs, check_key, check_pairs, naming_shapes
+from ._data import Data, check_count, check_inputs, check_key, check_pairs, naming_shapes, with_weights
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
+from ._groups import check_groups
 from ._loop import Loop
 from ._rates import StepRates
 from ._step import Decay, Options, decays
@@ -57,6 +59,9 @@ class Trainer:
             steps. "auto" lets a call take about a quarter of a second, so that the bar moves and Ctrl-C is answered.
             A callback that wants every step gets every step. On a CPU a model with convolutions runs step by step:
             inside a loop XLA runs them there by a slower kernel with other bits.
+        groups: a learning rate or weight decay of their own for Params whose path matches a pattern, as in
+            {"layers.0.*": {"lr_scale": 0.1, "weight_decay": 0}}: lr_scale multiplies the learning rate, and
+            weight_decay stands in the place of lambda, for the Params that decay acts on. The first pattern counts.
         cache_dir: a folder where compiled programs are kept for the next process, all that JAX compiles in this one;
             None leaves JAX's own setting as it is.
 
@@ -98,10 +103,12 @@ class Trainer:
         recompile: Recompile = "allow",
         steps_per_call: int | Literal["auto"] = "auto",
         cache_dir: str | os.PathLike[str] | None = None,
+        groups: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.model, self.loss, self.optimizer_prototype = model, loss, optimizer
         self.schedule, self.weight_decay, self.decay, self.clip_norm = schedule, weight_decay, decay, clip_norm
         self.on_nonfinite, self._recompile = on_nonfinite, recompile
+        self.groups = groups
         self._steps_per_call = None if steps_per_call == "auto" else check_count("steps_per_call", steps_per_call, 1)
         self.history_: dict[str, list[float]] = {"train_loss": [], "val_loss": [], "lr": []}
         self.epoch_ = 0
@@ -157,6 +164,7 @@ class Trainer:
         drop_last: bool = False,
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
+        sample_weight: Any = None,
     ) -> Self:
         """Trains for `epochs` more epochs.
 
@@ -177,6 +185,8 @@ class Trainer:
             drop_last: leave out a last batch that is shorter.
             callbacks: called after steps and epochs.
             progress: show a bar.
+            sample_weight: (samples,) or with further axes that the loss takes; how much each counts in the loss, 0 or
+                more, where the loss takes `sample_weight`. The epoch's train loss is then the mean by weight.
 
         Returns:
             The trainer.
@@ -187,6 +197,8 @@ class Trainer:
         """
         finite = self.on_nonfinite == "raise"
         data = check_pairs(X, y, finite)
+        if sample_weight is not None:
+            data = with_weights(data, sample_weight, self.loss)
         epochs, batch_size = check_count("epochs", epochs, 0), check_count("batch_size", batch_size, 1)
         callbacks = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
         _require(
@@ -306,8 +318,11 @@ class Trainer:
         return verify(self, data, *counts, jax.random.PRNGKey(0) if key is None else check_key(key), shuffle)
 
     def decayed(self) -> list[str]:
-        """The paths of the Params that weight decay acts on; none where weight_decay is 0."""
-        return [path for path, param in self.parts().trained.items() if self.weight_decay and decays(param)]
+        """The paths of the Params that weight decay acts on; not those where weight_decay is 0."""
+        parts = self.parts()
+        groups = {path: parts.group(path).weight_decay for path in parts.trained}
+        own = {path: self.weight_decay if decay is None else decay for path, decay in groups.items()}
+        return [path for path, param in parts.trained.items() if own[path] and decays(param)]
 
     def multiplier(self, epoch: float) -> float:
         """The schedule's eta_t at a fractional epoch."""
@@ -384,7 +399,8 @@ class Trainer:
             "on_nonfinite must be 'raise' or 'skip'",
             on_nonfinite=self.on_nonfinite,
         )
-        return Parts.of(self.model, self.loss, self.optimizer_prototype)
+        parts = Parts.of(self.model, self.loss, self.optimizer_prototype)
+        return replace(parts, groups=check_groups(self.groups, list(parts.trained))) if self.groups else parts
 
     def loss_on(self, parts: Parts, data: Data, batch_size: int) -> float:
         """The loss on checked data, the mean over the samples."""

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from da_layers import Layer, LayerStack, Loss, Param, StackedVariable, Variable, walk
 
+from ._groups import Group, Groups, group_of
+
 
 class Values(NamedTuple):
     """Everything that a step may change, by the path of the Variable: its value, and the optimiser's slots for it."""
@@ -25,6 +27,7 @@ class Parts:
     """The objects of a training, and their Variables by path: the model's, and under "loss" the loss's own.
 
     Attributes:
+        groups: Params with rates of their own.
         stacks: of those, the ones that stand for a Variable in each layer of a stack, by the stack's id.
     """
 
@@ -32,10 +35,11 @@ class Parts:
     loss: Loss
     optimizer: Any
     variables: dict[str, Variable]
+    groups: Groups = ()
     stacks: Mapping[int, Sequence[StackedVariable]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: Layer, loss: Loss, optimizer: Any) -> "Parts":
+    def of(cls, model: Layer, loss: Loss, optimizer: Any, groups: Groups = ()) -> "Parts":
         """Finds the Variables of the model and the loss as they are now."""
         variables = model.variables()
         own = {path: part for path, part in walk(loss, "loss") if isinstance(part, Variable)}
@@ -45,7 +49,7 @@ class Parts:
                 loss.require(path not in variables, "no Variable may have the path of one of the model's", path=path)
                 variables[path] = variable
                 variable.name = path
-        return cls(model, loss, optimizer, variables)
+        return cls(model, loss, optimizer, variables, groups)
 
     @property
     def trained(self) -> dict[str, Param]:
@@ -55,6 +59,14 @@ class Parts:
             for path, variable in self.variables.items()
             if isinstance(variable, Param) and variable.trainable
         }
+
+    def group(self, path: str) -> Group:
+        """The group of a Param."""
+        return self._groups_of(self.variables[path]).pop() if self.groups else group_of((), path)
+
+    def _groups_of(self, variable: Variable) -> set[Group]:
+        members = variable.members if isinstance(variable, StackedVariable) else [variable]
+        return {group_of(self.groups, str(member.name)) for member in members}
 
     def over_params(self, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
         """(Params that are trained,), a number for each one's gradient, in the order that they have without stacks."""
@@ -86,6 +98,8 @@ class Parts:
             if not isinstance(layer, LayerStack):
                 continue
             found = layer.stacked(path)
+            if any(len(self._groups_of(one)) > 1 for one in found):
+                continue
             # All of the first layer, then all of the second: where one is in another place too, they stay single.
             held = [id(member) for members in zip(*(one.members for one in found), strict=True) for member in members]
             start = order.index(held[0]) if held and held[0] in order else 0

@@ -17,6 +17,7 @@ WIDTH = 4
 INPUTS: dict[str, Shape] = {"rows": (WIDTH,), "sequences": (3, WIDTH), "images": (6, 6, WIDTH)}
 KINDS = {len(shape): kind for kind, shape in INPUTS.items()}
 ALL = frozenset(INPUTS)
+SEQUENCES, IMAGES = frozenset({"sequences"}), frozenset({"images"})
 # Tokens, which an Embedding makes a sequence of, and how many there are.
 TOKENS = 5
 
@@ -133,25 +134,70 @@ MIDDLE: dict[str, Part] = {
     "AutoLayer": Part(ALL, lambda s, k: Parabola()),
     "AutoLayer of a product with itself": Part(ALL, lambda s, k: SquaredLength()),
     "user's layer": Part(ALL, lambda s, k: Remembers(s[-1])),
-    "MultiHeadAttention": Part(frozenset({"sequences"}), lambda s, k: dl.MultiHeadAttention(s[-1], 2, k)),
-    "TransformerBlock": Part(
-        frozenset({"sequences"}), lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, dropout=0.1)
-    ),
-    "LearnedPositions": Part(frozenset({"sequences"}), lambda s, k: dl.LearnedPositions(5, s[-1], k)),
-    "Reshape": Part(frozenset({"images"}), lambda s, k: dl.Reshape(-1, s[-1]), lambda s: (s[0] * s[1], s[2])),
+    "MultiHeadAttention": Part(SEQUENCES, lambda s, k: dl.MultiHeadAttention(s[-1], 2, k)),
+    "TransformerBlock": Part(SEQUENCES, lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, dropout=0.1)),
+    "LearnedPositions": Part(SEQUENCES, lambda s, k: dl.LearnedPositions(5, s[-1], k)),
+    "Reshape": Part(IMAGES, lambda s, k: dl.Reshape(-1, s[-1]), lambda s: (s[0] * s[1], s[2])),
     "Checkpoint": Part(ALL, lambda s, k: dl.Checkpoint(dl.Sequential(_residual(s, k), dl.Dropout(0.3, k)))),
     "TiedHead": Part(ALL, lambda s, k: dl.TiedHead(dl.Embedding(WIDTH, s[-1], k)), lambda s: (*s[:-1], WIDTH)),
-    "SinusoidalPositions": Part(frozenset({"sequences"}), lambda s, k: dl.SinusoidalPositions()),
-    "Conv2D": Part(frozenset({"images"}), lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),
+    "SinusoidalPositions": Part(SEQUENCES, lambda s, k: dl.SinusoidalPositions()),
+    "Conv2D": Part(IMAGES, lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),
     "Conv2D stride 2": Part(
-        frozenset({"images"}),
+        IMAGES,
         lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k, stride=2),
         lambda s: (*_halved(s)[:-1], WIDTH),
     ),
-    "MaxPool2D": Part(frozenset({"images"}), lambda s, k: dl.MaxPool2D(3, 2, "same"), _halved),
-    "AveragePool2D": Part(frozenset({"images"}), lambda s, k: dl.AveragePool2D(3, 2, "same"), _halved),
-    "MaxPool1D": Part(frozenset({"sequences"}), lambda s, k: dl.MaxPool1D(2, 1, "same")),
-    "AveragePool1D": Part(frozenset({"sequences"}), lambda s, k: dl.AveragePool1D(2, 1, "same")),
+    "Conv2D dilated in groups": Part(
+        IMAGES,
+        lambda s, k: dl.Conv2D(s[-1], WIDTH, 3, k, dilation=2, groups=2, bias=False),
+        lambda s: (*s[:-1], WIDTH),
+    ),
+    "DepthwiseConv2D": Part(IMAGES, lambda s, k: dl.DepthwiseConv2D(s[-1], 3, k)),
+    "SeparableConv2D": Part(
+        IMAGES, lambda s, k: dl.SeparableConv2D(s[-1], WIDTH, 3, k, padding=1), lambda s: (*s[:-1], WIDTH)
+    ),
+    "ConvTranspose2D": Part(IMAGES, lambda s, k: dl.ConvTranspose2D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),
+    "Conv3D": Part(
+        IMAGES,
+        lambda s, k: dl.Sequential(dl.Reshape(s[0], 1, *s[1:]), dl.Conv3D(s[-1], s[-1], 2, k), dl.Reshape(*s)),
+    ),
+    "Conv1D causal": Part(
+        SEQUENCES,
+        lambda s, k: dl.Conv1D(s[-1], WIDTH, 2, k, padding="causal", dilation=2),
+        lambda s: (*s[:-1], WIDTH),
+    ),
+    "ConvTranspose1D": Part(SEQUENCES, lambda s, k: dl.ConvTranspose1D(s[-1], WIDTH, 3, k), lambda s: (*s[:-1], WIDTH)),
+    "RNN": Part(SEQUENCES, lambda s, k: dl.RNN(s[-1], WIDTH, k), lambda s: (*s[:-1], WIDTH)),
+    "GRU": Part(SEQUENCES, lambda s, k: dl.GRU(s[-1], WIDTH, k, layers=2), lambda s: (*s[:-1], WIDTH)),
+    "LSTM": Part(SEQUENCES, lambda s, k: dl.LSTM(s[-1], WIDTH, k), lambda s: (*s[:-1], WIDTH)),
+    "LSTM both ways": Part(
+        SEQUENCES,
+        lambda s, k: dl.LSTM(s[-1], WIDTH, k, bidirectional=True, sequences=False),
+        lambda s: (2 * WIDTH,),
+    ),
+    "SpatialDropout": Part(ALL, lambda s, k: dl.SpatialDropout(0.3, k)),
+    "StochasticDepth": Part(
+        ALL, lambda s, k: dl.Residual(dl.Sequential(dl.Dense(s[-1], s[-1], k), dl.StochasticDepth(0.3, k)))
+    ),
+    "GatedFeedForward": Part(ALL, lambda s, k: dl.GatedFeedForward(s[-1], 2 * WIDTH, k)),
+    "Parallel": Part(
+        ALL,
+        lambda s, k: dl.Sequential(
+            dl.Parallel(dl.Dense(s[-1], WIDTH, k), dl.Lambda(jnp.sin)), dl.Concat(), dl.Dense(WIDTH + s[-1], WIDTH, k)
+        ),
+        lambda s: (*s[:-1], WIDTH),
+    ),
+    "MultiHeadAttention causal": Part(
+        SEQUENCES,
+        lambda s, k: dl.MultiHeadAttention(s[-1], 2, k, causal=True, key_value_heads=1, rotary=True),
+    ),
+    "TransformerBlock post-norm": Part(
+        SEQUENCES, lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, norm="post", gated=True)
+    ),
+    "MaxPool2D": Part(IMAGES, lambda s, k: dl.MaxPool2D(3, 2, "same"), _halved),
+    "AveragePool2D": Part(IMAGES, lambda s, k: dl.AveragePool2D(3, 2, "same"), _halved),
+    "MaxPool1D": Part(SEQUENCES, lambda s, k: dl.MaxPool1D(2, 1, "same")),
+    "AveragePool1D": Part(SEQUENCES, lambda s, k: dl.AveragePool1D(2, 1, "same")),
     "Flatten": Part(
         frozenset({"sequences", "images"}), lambda s, k: dl.Flatten(), lambda s: (s[0] * s[1] * (*s, 1)[2],)
     ),

@@ -1,5 +1,6 @@
-"""AutoLayer: a layer that writes its forward only."""
+"""AutoLayer and Lambda: layers that have their forward only."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -53,3 +54,31 @@ class AutoLayer(Layer):
 
     def _params_by_path(self) -> dict[str, Any]:
         return {path: part for path, part in walk(self) if isinstance(part, Param)}
+
+
+class Lambda(AutoLayer):
+    """A function without Params as a layer; `jax.vjp` gives the backward.
+
+    y = f(x)
+
+    Args:
+        f: a pure function of one input, built of JAX's operations.
+
+    Raises:
+        ValueError: f cannot be called.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from da_layers import Lambda
+        >>> layer = Lambda(lambda x: x**2)
+        >>> layer.forward(jnp.array([1.0, 3.0]), training=True).tolist(), layer.backward(jnp.ones(2)).tolist()
+        ([1.0, 9.0], [2.0, 6.0])
+    """
+
+    def __init__(self, f: Callable[[Any], Any]) -> None:
+        self.require(callable(f), "f must be a function", f=repr(f))
+        self.f = f
+
+    def function(self, values: dict[str, jax.Array], x: Any) -> Any:
+        """f(x)."""
+        return self.f(x)

@@ -47,14 +47,14 @@ class Dense(Layer):
         if training:
             self.keep(x)
         if self.bias is None:
-            return _product(x, self.weight.value)
+            return product(x, self.weight.value)
         return _affine(x, self.weight.value, self.bias.value)
 
     def backward(self, g: jax.Array) -> jax.Array:
         """Maps the gradient (..., n_out) to the input's (..., n_in); adds to weight and bias."""
         (x,) = self.take()
         if self.bias is None:
-            gx, g_weight = _product_backward(x, self.weight.value, g)
+            gx, g_weight = product_backward(x, self.weight.value, g)
         else:
             gx, g_weight, g_bias = _affine_backward(x, self.weight.value, g)
             self.bias.add_grad(g_bias)
@@ -66,17 +66,17 @@ _FEW_ROWS = 3
 
 
 @jax.jit
-def _product(x: jax.Array, weight: jax.Array) -> jax.Array:
+def product(x: jax.Array, weight: jax.Array) -> jax.Array:
     return lax.dot_general(x, weight, (((x.ndim - 1,), (0,)), ((), ())))
 
 
 @jax.jit
 def _affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
-    return _product(x, weight) + bias
+    return product(x, weight) + bias
 
 
 @jax.jit
-def _product_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
+def product_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows = tuple(range(x.ndim - 1))
     g_input = lax.dot_general(g, weight, (((g.ndim - 1,), (1,)), ((), ())))
     return g_input, weight_gradient(x, g, rows)
@@ -93,4 +93,4 @@ def weight_gradient(x: jax.Array, g: jax.Array, rows: tuple[int, ...]) -> jax.Ar
 
 @jax.jit
 def _affine_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    return *_product_backward(x, weight, g), g.sum(tuple(range(g.ndim - 1)))
+    return *product_backward(x, weight, g), g.sum(tuple(range(g.ndim - 1)))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._layer import Layer
-from ._conv import Padding
+from ._window import Padding
 
 # Of each axis that is pooled: entries of padding in front and behind, and the number of windows.
 Frame = tuple[tuple[int, int, int], ...]

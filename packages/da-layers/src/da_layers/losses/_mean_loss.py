@@ -78,6 +78,11 @@ def _mean(formula: Formula, prediction: Any, target: Any, weight: Any, *numbers:
     slopes = slopes.astype(prediction.dtype)
     if weight is None:
         return values.mean(), slopes, jnp.full((), 1 / values.size, slopes.dtype)
+    if weight.ndim > values.ndim:
+        raise ValueError(
+            f"sample_weight must have at most the axes of the loss's values {values.shape}. "
+            f"Received: sample_weight.shape={weight.shape}"
+        )
     weights = jnp.broadcast_to(spread(weight, values.ndim), values.shape).astype(values.dtype)
     total = weights.sum()
     total = jnp.where(total == 0, 1, total)

@@ -1,0 +1,54 @@
+"""Groups: Params with a learning rate or a weight decay of their own."""
+
+import math
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+
+class Group(NamedTuple):
+    """What holds for the Params whose path matches a pattern.
+
+    Attributes:
+        pattern: as a shell has them, such as "layers.0.*" or "*.bias".
+        lr_scale: multiplies the learning rate.
+        weight_decay: in the place of the trainer's; None for the trainer's.
+    """
+
+    pattern: str
+    lr_scale: float = 1.0
+    weight_decay: float | None = None
+
+
+Groups = tuple[Group, ...]
+_ALL_OTHERS = Group("*")
+
+
+def group_of(groups: Groups, path: str) -> Group:
+    """The first group whose pattern matches the path."""
+    return next((group for group in groups if fnmatchcase(path, group.pattern)), _ALL_OTHERS)
+
+
+def check_groups(groups: Mapping[str, Mapping[str, Any]] | None, paths: Sequence[str]) -> Groups:
+    """The groups that a user gives as {"pattern": {"lr_scale": 0.1, "weight_decay": 0}}.
+
+    Raises:
+        ValueError: a pattern matches no path, or what it stands for is neither number of 0 or more.
+    """
+    found = []
+    for pattern, settings in (groups or {}).items():
+        fields = Group._fields[1:]
+        if not isinstance(settings, Mapping) or not set(settings) <= set(fields):
+            raise ValueError(f"groups must give {' and '.join(fields)}. Received: groups[{pattern!r}]={settings!r}")
+        for name, number in settings.items():
+            if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < math.inf:
+                raise ValueError(
+                    f"{name} must be a finite number of 0 or more. Received: groups[{pattern!r}]={settings!r}"
+                )
+        if not any(fnmatchcase(path, pattern) for path in paths):
+            raise ValueError(
+                f"Each pattern in groups must match the path of a Param, such as {', '.join(paths[:3])}. "
+                f"Received: groups[{pattern!r}]"
+            )
+        found.append(Group(pattern, **{name: float(number) for name, number in settings.items()}))
+    return tuple(found)

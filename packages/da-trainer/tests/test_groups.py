@@ -1,0 +1,95 @@
+"""Params with a learning rate or a weight decay of their own, in both executors."""
+
+import numpy as np
+import pytest
+from da_layers import MSE, Dense, LayerStack, ReLU, Residual, Sequential, mlp
+from da_optim import SGD
+from da_trainer import Trainer, bits_equal
+
+X, Y = (np.random.default_rng(seed).normal(size=(12, 4)).astype(np.float32) for seed in (0, 1))
+GROUPS = {"layers.0.*": {"lr_scale": 0.5, "weight_decay": 0}, "*.weight": {"weight_decay": 0.2}}
+
+
+def make(mode, model=None, **options):
+    options = {"groups": GROUPS, "weight_decay": 0.1, "compile": mode} | options
+    return Trainer(model or mlp([4, 6, 4], 0), MSE(), SGD(0.1), **options)
+
+
+def state(trainer):
+    return trainer.model.state_dict(), trainer.history_
+
+
+@pytest.mark.parametrize("decay", ["l2", "decoupled"])
+def test_a_step_by_hand(mode, decay):
+    trainer = make(mode, decay=decay)
+    before = trainer.model.state_dict()
+    trainer.fit(X, Y, 1, 12)
+    model = mlp([4, 6, 4], 0)
+    loss = MSE()
+    loss.forward(model.forward(X, training=True), Y)
+    model.backward(loss.backward())
+    for path, param in model.variables().items():
+        lr = 0.05 if path.startswith("layers.0") else 0.1
+        decayed = 0.2 if path == "layers.2.weight" else 0
+        factor = lr if decay == "l2" else 1
+        expected = before[path] - lr * param.grad - factor * decayed * before[path]
+        np.testing.assert_allclose(trainer.model.variables()[path].value, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_both_executors_give_the_same_bits():
+    loop, compiled = (make(mode).fit(X, Y, 4, 5) for mode in (False, True))
+    assert bits_equal(state(loop), state(compiled))
+    assert make(True).verify(X, Y, 5, steps=6).ok
+
+
+def test_the_first_pattern_counts_and_decayed_tells():
+    assert make(False).decayed() == ["layers.2.weight"]
+    assert make(False, weight_decay=0.0).decayed() == ["layers.2.weight"]
+    assert make(False, groups=None).decayed() == ["layers.0.weight", "layers.2.weight"]
+
+
+def test_groups_set_between_two_fits_count(mode):
+    trainer, other = make(mode, groups=None), make(mode, groups=None)
+    for each in (trainer, other):
+        each.fit(X, Y, 1, 6)
+    trainer.groups = {"*": {"lr_scale": 0}}
+    before = trainer.model.state_dict()
+    trainer.weight_decay = 0.0
+    trainer.fit(X, Y, 1, 6)
+    assert bits_equal(before, trainer.model.state_dict())
+
+
+def stack():
+    return Sequential(
+        LayerStack([Residual(Sequential(Dense(4, 4, seed), ReLU())) for seed in range(3)]), Dense(4, 4, 9)
+    )
+
+
+@pytest.mark.parametrize("pattern", ["layers.0.*", "layers.0.layers.1.*", "*.bias"])
+def test_stacked_layers_have_groups_too(pattern):
+    groups = {pattern: {"lr_scale": 0.1}}
+    loop, compiled = (make(mode, stack(), groups=groups).fit(X, Y, 2, 6) for mode in (False, True))
+    assert bits_equal(state(loop), state(compiled))
+    assert not bits_equal(state(loop), state(make(False, stack(), groups=None).fit(X, Y, 2, 6)))
+
+
+def test_frozen_params_keep_their_bits(mode):
+    model = mlp([4, 6, 4], 0)
+    model.layers[0].weight.trainable = False
+    before = model.layers[0].weight.value
+    trainer = make(mode, model, groups={"*": {"weight_decay": 0.5}}).fit(X, Y, 2, 6)
+    assert bits_equal(before, trainer.model.layers[0].weight.value)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"layer.0": {}}, r"must match the path of a Param, such as layers\.0\.weight.*Received: groups\['layer\.0'\]"),
+        ({"*": {"lr": 1}}, r"groups must give lr_scale and weight_decay\. Received: groups\['\*'\]=\{'lr': 1\}"),
+        ({"*": {"lr_scale": -1}}, r"lr_scale must be a finite number of 0 or more\. Received: groups\['\*'\]"),
+        ({"*": {"weight_decay": "x"}}, r"weight_decay must be a finite number of 0 or more"),
+    ],
+)
+def test_what_is_no_group_is_named(groups, message):
+    with pytest.raises(ValueError, match=message):
+        make(False, groups=groups)
