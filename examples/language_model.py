@@ -11,7 +11,8 @@ from da_layers import SoftmaxCrossEntropy, transformer_lm
 from da_optim import Adam, CosineLR, LinearWarmup
 from da_trainer import Trainer
 
-LENGTH, EPOCHS = 128, 8
+# As long as what it is to write.
+LENGTH, EPOCHS = 304, 8
 text = "\n".join(topics[name] for name in sorted(topics))
 alphabet = sorted(set(text))
 codes = np.array([alphabet.index(character) for character in text])
@@ -31,8 +32,8 @@ def train(compiled: bool) -> tuple[Trainer, str, float]:
     model = transformer_lm(len(alphabet), 128, 4, 256, 3, 0)
     schedule = LinearWarmup(0.5, after=CosineLR(EPOCHS))
     trainer = Trainer(model, SoftmaxCrossEntropy(), Adam(3e-3), schedule, clip_norm=1.0, compile=compiled)
-    trainer.fit(X, y, EPOCHS, batch_size=32, key=jax.random.key(0), progress=True)
-    bits = trainer.evaluate(X_test, y_test, batch_size=32) / math.log(2)
+    trainer.fit(X, y, EPOCHS, batch_size=16, key=jax.random.key(0), progress=True)
+    bits = trainer.evaluate(X_test, y_test, batch_size=16) / math.log(2)
     start = jnp.array([[alphabet.index(character) for character in "The "]])
     written, again = (model.generate(start, 300, jax.random.key(1), 0.7, cached) for cached in (True, False))
     print("".join(alphabet[code] for code in np.asarray(written)[0]))

@@ -583,6 +583,13 @@ CASES = [
         post_norm_block,
         rejects=((2, 3, 6), ROWS),
     ),
+    plain(
+        "TransformerBlock-pre-norm",
+        lambda: TransformerBlock(4, 2, 6, 0),
+        (2, 3, 4),
+        transformer_block,
+        rejects=((2, 3, 6), ROWS),
+    ),
     Case(
         "TransformerBlock",
         lambda: TransformerBlock(4, 2, 6, 0, dropout=0.3),
