@@ -18,10 +18,10 @@ from da_trainer import Trainer, bits_equal
 LAYERS = Path(__file__).parents[1] / "packages" / "da-layers"
 HEAD = """# Accuracy of every layer and loss
 
-Largest error by largest number (or by 1, where that is smaller) of the cases that the tests run: in float32 against PyTorch
-TORCH, forward and backward (gradients of the input and the Params); in float32 against the same in float64 by `jax.vjp`.
-Last, training with SGD for five epochs by the loop and compiled: whether all losses and Variables have the same bits. Where
-masks are random numbers, PyTorch has none.
+Largest error by largest number (or by 1, where that is smaller) of the cases that the tests run. In float32 against
+PyTorch TORCH, forward and backward (gradients of the input and the Params); in float32 against the same in
+float64 by `jax.vjp`. Last, training with SGD for five epochs by the loop and compiled: whether all losses and Variables
+have the same bits. Where masks are random numbers, PyTorch has none.
 
 Written by `scripts/accuracy_table.py`, on a CPU with jax JAX.
 
