@@ -32,9 +32,7 @@ def main() -> None:
             "without": runs[False, True].temporary_bytes,
             "each block in a Checkpoint": runs[True, True].temporary_bytes,
         },
-        "same bits by the loop and compiled, with and without": all(bool(bits_equal(values[0], v)) for v in values[1:]),
-            bool(bits_equal(values[0], v)) for v in values[1:]
-        ),
+        "same bits in all four runs": all(bool(bits_equal(values[0], other)) for other in values[1:]),
     }
     Path(__file__).with_name(file_name("checkpoint")).write_text(json.dumps(content, indent=1) + "\n")
     print(json.dumps(content, indent=1))
