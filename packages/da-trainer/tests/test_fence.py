@@ -400,3 +400,12 @@ def test_bits_of_complex_numbers():
     assert bits_equal(np.complex64(1 + 2j), np.complex64(1 + 3j)).differences == {
         "": "1 of 1 entries differ, by at most 1"
     }
+
+
+def test_a_shard_map_by_itself_is_refused_in_words_and_taken_in_a_jit():
+    x, mesh = jnp.arange(4.0), jax.make_mesh((1,), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("devices")
+    f = jax.shard_map(lambda x: x / 3, mesh=mesh, in_specs=spec, out_specs=spec)
+    with pytest.raises(ValueError, match=r"jax\.shard_map must be inside a function under jax\.jit"):
+        exact_jit(f)(x)
+    assert bits_equal(exact_jit(jax.jit(f))(x), f(x))

@@ -241,6 +241,11 @@ class _FenceTrace(core.Trace):
         with core.set_current_trace(self):
             return function.call_wrapped(*operands)
 
+    def process_shard_map(self, *_: Any, **__: Any) -> Any:
+        raise ValueError(
+            "jax.shard_map must be inside a function under jax.jit, which runs as one unit. Received: jax.shard_map alone"
+        )
+
 
 class _RecordingTrace(core.EvalTrace):
     def __init__(self, record: Record) -> None:
