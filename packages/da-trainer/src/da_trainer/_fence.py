@@ -243,7 +243,7 @@ class _FenceTrace(core.Trace):
 
     def process_shard_map(self, *_: Any, **__: Any) -> Any:
         raise ValueError(
-            "jax.shard_map must be inside a function under jax.jit, which runs as one unit. Received: jax.shard_map alone"
+            "jax.shard_map must be inside a function under jax.jit, which is one unit. Received: jax.shard_map alone"
         )
 
 
