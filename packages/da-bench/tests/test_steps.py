@@ -18,10 +18,10 @@ def test_a_runner_does_the_steps_of_the_loop_by_hand(tiny_mlp, mode):
     assert bits_equal(by_hand.model.state_dict(), by_runner.model.state_dict())
 
 
-def test_things_are_timed_in_turn():
+def test_things_are_timed_in_turn_and_back():
     calls = []
     rates = in_turn({name: lambda name=name: calls.append(name) or 5 for name in "AB"}, sessions=3)
-    assert calls == list("ABABAB")
+    assert calls == list("ABBAAB")
     assert len(rates["A"]["sessions"]) == 3
 
 

@@ -157,10 +157,11 @@ def test_values_are_read_from_the_device_once_an_epoch_at_most(monkeypatch):
 
     monkeypatch.setattr(jax, "device_get", counted)
     trainer.fit(X, Y, 5, 8)
-    assert len(reads) <= 5
+    # And the key, once a fit.
+    assert len(reads) <= 1 + 5
     reads.clear()
     trainer.fit(X, Y, 5, 8, callbacks=[Callback()])
-    assert len(reads) == 5
+    assert len(reads) == 1 + 5
 
 
 def test_the_pace_aims_at_a_quarter_of_a_second():

@@ -9,7 +9,7 @@ Rate = dict[str, Any]
 
 
 def in_turn(runs: Mapping[str, Callable[[], int]], sessions: int) -> dict[str, Rate]:
-    """Times each of `runs` once a session, in turn (A B C A B C ...), so that a drift of the machine meets all.
+    """Times each of `runs` once a session, in turn and back (A B C C B A ...): a drift of the machine meets all alike.
 
     Args:
         runs: by name, what to time; it returns the number of steps it did, with their results ready.
@@ -19,8 +19,9 @@ def in_turn(runs: Mapping[str, Callable[[], int]], sessions: int) -> dict[str, R
         By name: steps per second as median, lowest, highest and the list by session.
     """
     rates: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(sessions):
-        for name, run in runs.items():
+    for session in range(sessions):
+        # What ran before leaves its mark on caches and the allocator.
+        for name, run in list(runs.items())[:: -1 if session % 2 else 1]:
             start = time.perf_counter()
             steps = run()
             rates[name].append(steps / (time.perf_counter() - start))

@@ -153,11 +153,6 @@ def scalar(value: float) -> jax.Array:
 @lru_cache(maxsize=4096)
 def index_scalar(value: int) -> jax.Array:
     """An int32 scalar on the device; the last ones are kept, as indices come again each epoch."""
-    return epoch_scalar(value)
-
-
-def epoch_scalar(value: int) -> jax.Array:
-    """An int32 scalar on the device, made anew."""
     return jax.device_put(np.int32(value))
 
 
