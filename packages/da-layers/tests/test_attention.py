@@ -126,5 +126,5 @@ def test_what_cannot_be_written_is_said():
         model.generate(jnp.array([1, 2, 3]), 2, 0)
     with pytest.raises(ValueError, match=r"must be 0 or more\. Received: count=2, temperature=-1"):
         model.generate(jnp.array([[1]]), 2, 0, temperature=-1)
-    with pytest.raises(ValueError, match=r"blocks must be 1 or more\. Received: blocks=0"):
+    with pytest.raises(ValueError, match=r"blocks must be an integer of 1 or more\. Received: blocks=0"):
         transformer_lm(11, 16, 4, 24, 0, 0)

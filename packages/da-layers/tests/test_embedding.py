@@ -41,7 +41,7 @@ def test_a_tied_head_adds_to_the_gradient_of_its_embedding():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Embedding(0, 2, 0), r"sizes must be 1 or more\. Received: n_tokens=0, n_out=2"),
+        (lambda: Embedding(0, 2, 0), r"sizes must be integers of 1 or more\. Received: n_tokens=0, n_out=2"),
         (lambda: Embedding(3, 2, 0, scale=0), r"scale must be positive\. Received: scale=0"),
         (
             lambda: Embedding(3, 2, 0).forward(jnp.ones(2)),

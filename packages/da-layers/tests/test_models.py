@@ -4,7 +4,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, BatchNorm, Conv2D, Dense, Dropout, Tanh, TransformerBlock, cnn, mlp, transformer_encoder
+from da_layers import (
+    MSE,
+    BatchNorm,
+    Conv2D,
+    Dense,
+    Dropout,
+    LayerNorm,
+    MultiHeadAttention,
+    Tanh,
+    TransformerBlock,
+    cnn,
+    mlp,
+    transformer_encoder,
+)
 
 
 def normal(seed, shape):
@@ -122,9 +135,21 @@ def test_what_is_no_key_is_rejected(key):
     ("make", "message"),
     [
         (lambda: mlp([4], 0), r"^sizes must hold an input and an output size at least\. Received: sizes=\[4\]"),
-        (lambda: mlp([4, 0], 0), r"^Dense: sizes must be 1 or more\. Received: n_in=4, n_out=0"),
+        (lambda: mlp([4, 0], 0), r"^Dense: sizes must be integers of 1 or more\. Received: n_in=4, n_out=0"),
+        (lambda: mlp([4.0, 3], 0), r"^Dense: sizes must be integers of 1 or more\. Received: n_in=4\.0, n_out=3"),
+        (lambda: mlp([True, 3], 0), r"^Dense: sizes must be integers of 1 or more\. Received: n_in=True, n_out=3"),
+        (lambda: cnn(1, [4.0], 3, 0), r"^Conv2D: sizes must be integers of 1 or more\. Received: n_in=1, n_out=4\.0"),
+        (lambda: Conv2D(1, 4, (3, 0), 0), r"^Conv2D: sizes must be integers of 1 or more\. Received: .*size=\(3, 0\)"),
+        (lambda: LayerNorm(0), r"^LayerNorm: sizes must be integers of 1 or more\. Received: n=0"),
+        (
+            lambda: MultiHeadAttention(8, 2.0, 0),
+            r"^MultiHeadAttention: sizes must be integers of 1 or more.*heads=2\.0",
+        ),
         (lambda: cnn(1, [], 2, 0), r"^channels must hold one number at least\. Received: channels=\[\]"),
-        (lambda: transformer_encoder(4, 4, 2, 6, 0, 2, 0), r"^blocks must be 1 or more\. Received: blocks=0"),
+        (
+            lambda: transformer_encoder(4, 4, 2, 6, 0, 2, 0),
+            r"^blocks must be an integer of 1 or more\. Received: blocks=0",
+        ),
         (lambda: transformer_encoder(4, 4, 3, 6, 1, 2, 0), r"heads must divide d_model\. Received: heads=3, d_model=4"),
         (lambda: cnn(1, [4], 2, 0, dropout=1.5), r"^Dropout: rate must be from 0 to below 1\. Received: rate=1\.5"),
     ],

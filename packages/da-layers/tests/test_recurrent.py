@@ -39,10 +39,10 @@ def test_an_lstm_starts_with_an_open_forget_gate():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RNN(3, 0, 0), "sizes must be 1 or more. Received: n_in=3, n_out=0"),
-        (lambda: RNN(3, 2, 0, layers=0), "layers must be 1 or more. Received: layers=0"),
+        (lambda: RNN(3, 0, 0), "sizes must be integers of 1 or more. Received: n_in=3, n_out=0"),
+        (lambda: RNN(3, 2, 0, layers=0), "sizes must be integers of 1 or more. Received: n_in=3, n_out=2, layers=0"),
         (lambda: recurrent_net(1, 2, 1, 0, "elman"), "kind must be one of rnn, gru, lstm. Received: kind='elman'"),
-        (lambda: resnet_mlp(1, 2, 2, 0, 1, 0), "blocks must be 1 or more. Received: blocks=0"),
+        (lambda: resnet_mlp(1, 2, 2, 0, 1, 0), "blocks must be an integer of 1 or more. Received: blocks=0"),
         (
             lambda: Conv2D(4, 6, 3, 0, groups=4),
             "groups must divide n_in and n_out. Received: n_in=4, n_out=6.*groups=4",
@@ -50,7 +50,7 @@ def test_an_lstm_starts_with_an_open_forget_gate():
         (lambda: Conv2D(4, 6, 3, 0, padding="causal"), "padding must be 'same', 'valid' or a number of zeros"),
         (lambda: Conv2D(4, 6, 3, 0, padding=-1), "padding must be 'same', 'valid' or a number.* Received: padding=-1"),
         (lambda: Conv2D(4, 6, (3, 3, 3), 0), "there must be one number, or 2. Received: .*size=\\(3, 3, 3\\)"),
-        (lambda: ConvTranspose2D(4, 6, 3, 0, stride=0), "sizes must be 1 or more. Received: .*stride=0"),
+        (lambda: ConvTranspose2D(4, 6, 3, 0, stride=0), "sizes must be integers of 1 or more. Received: .*stride=0"),
         (lambda: Parallel(), "there must be a layer. Received: layers=\\[\\]"),
         (lambda: Parallel(ReLU(), 3), "every part must be a Layer. Received: layers\\[1\\]=3"),
     ],

@@ -23,7 +23,8 @@ def test_order_depends_on_key_and_epoch_alone():
 def test_the_device_gets_the_orders_one_by_one_or_together():
     orders = Orders(jax.random.key(1), 24)
     together = orders.of_all(range(4, 7), room=5)
-    assert together.shape == (5, 24) and together.dtype == np.int32
+    assert together.shape == (5, 24)
+    assert together.dtype == np.int32
     for place, epoch in enumerate(range(4, 7)):
         assert bits_equal(together[place], orders.of(epoch))
         assert bits_equal(np.asarray(orders.of(epoch)), orders.on_host(epoch))

@@ -55,4 +55,6 @@ def test_second_process_compiles_nothing(tmp_path):
 def test_cache_that_is_no_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"cache_dir must be a folder\. Received: cache_dir='.*file'"):
-        Trainer(mlp([4, 4], 0), MSE(), SGD(0.1), cache_dir=tmp_path / "file")
+        Trainer(mlp([4, 4], 0), MSE(), SGD(0.1), cache_dir=str(tmp_path / "file"))
+    with pytest.raises(ValueError, match=r"cache_dir must be a folder\. Received: cache_dir=3"):
+        Trainer(mlp([4, 4], 0), MSE(), SGD(0.1), cache_dir=3)

@@ -140,7 +140,28 @@ def test_loss_that_is_no_scalar_is_refused(mode):
             return ((prediction - target) ** 2).mean(-1)
 
     trainer = Trainer(Dense(4, 4, 0), PerSample(), SGD(0.1), compile=mode)
-    with pytest.raises(ValueError, match=r"PerSample: forward must return a scalar.*Received: shape=\(3,\)"):
+    with pytest.raises(ValueError, match=r"PerSample: forward must return a scalar.*Received: returned=\(3,\)"):
+        trainer.fit(X, Y, 1, 3)
+
+
+def test_loss_that_is_no_array_is_refused():
+    class Number(MSE):
+        def forward(self, prediction, target):
+            return float(super().forward(prediction, target))
+
+    trainer = Trainer(Dense(4, 4, 0), Number(), SGD(0.1))
+    with pytest.raises(ValueError, match=r"Number: forward must return a scalar array.*Received: returned=float"):
+        trainer.fit(X, Y, 1, 3)
+
+
+def test_loss_with_a_gradient_of_another_shape_is_refused(mode):
+    class Summed(MSE):
+        def backward(self):
+            return super().backward().sum(0)
+
+    trainer = Trainer(Dense(4, 4, 0), Summed(), SGD(0.1), compile=mode)
+    refusal = r"Summed: backward must return .* of the prediction, of shape \(3, 4\)\. Received: returned=\(4,\)"
+    with pytest.raises(ValueError, match=refusal):
         trainer.fit(X, Y, 1, 3)
 
 

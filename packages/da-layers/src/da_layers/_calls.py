@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from ._walk import walk
 
@@ -194,6 +195,12 @@ class Keeps:
         if not condition:
             came = ", ".join(f"{name.replace('__', '.')}={value}" for name, value in received.items())
             raise ValueError(f"{label_of(self)}: {requirement}. Received: {came}")
+
+    def require_sizes(self, **sizes: Any) -> None:
+        """Raises a ValueError unless each is an integer of 1 or more, or a tuple or list of such."""
+        numbers = [one for size in sizes.values() for one in (size if isinstance(size, (tuple, list)) else (size,))]
+        whole = all(isinstance(one, int | np.integer) and type(one) is not bool and one >= 1 for one in numbers)
+        self.require(whole, "sizes must be integers of 1 or more", **{name: repr(size) for name, size in sizes.items()})
 
     def require_float(self, x: Any, name: str = "x") -> None:
         """Raises a ValueError unless the array x is of a float dtype."""

@@ -13,11 +13,11 @@ def use_compilation_cache(folder: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: the folder is not there and cannot be made.
     """
-    path = Path(folder)
     try:
+        path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"cache_dir must be a folder. Received: cache_dir={str(folder)!r} ({error})") from error
+    except (OSError, TypeError) as error:
+        raise ValueError(f"cache_dir must be a folder. Received: cache_dir={folder!r} ({error})") from error
     if jax.config.jax_compilation_cache_dir == str(path):
         return
     jax.config.update("jax_compilation_cache_dir", str(path))

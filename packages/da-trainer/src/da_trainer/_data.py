@@ -43,12 +43,13 @@ class Data:
 
 
 def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
-    """The inputs of a model: floats, or integers such as tokens.
+    """The inputs of a model: floats, or integers such as tokens; booleans where there are several arrays.
 
     Raises:
         ValueError: empty, of another dtype, ragged, of different lengths, or (with `finite`) NaN or infinite.
     """
-    arrays = _on_device(name, X, booleans=False)
+    # One array is what is computed with; of several, one may be a mask.
+    arrays = _on_device(name, X, np.bool_ if isinstance(X, (tuple, dict)) else None)
     for where, array in _named(name, arrays):
         if finite and jnp.issubdtype(array.dtype, jnp.floating):
             _require_finite(where, array)
@@ -62,7 +63,7 @@ def check_pairs(X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("
         ValueError: as `check_inputs` raises, for X and for y; or the lengths differ.
     """
     inputs = check_inputs(X, finite, names[0])
-    targets = _on_device(names[1], y)
+    targets = _on_device(names[1], y, np.int32)
     samples = _samples(names[1], targets)
     if samples != inputs.samples:
         raise ValueError(
@@ -84,7 +85,7 @@ def with_weights(data: Data, sample_weight: Any, loss: Loss) -> Data:
     Raises:
         ValueError: the weights are no finite numbers of 0 or more, one for each sample, or the loss takes none.
     """
-    weights = _on_device("sample_weight", sample_weight)
+    weights = _on_device("sample_weight", sample_weight, np.int32)
     if not hasattr(weights, "shape") or len(weights) != data.samples:
         lengths = [len(leaf) for leaf in jax.tree.leaves(weights)]
         raise ValueError(f"sample_weight must have {data.samples} entries. Received: len(sample_weight)={lengths[0]}")
@@ -143,7 +144,8 @@ def check_count(name: str, value: Any, least: int) -> int:
     return count
 
 
-def _on_device(name: str, value: Any, booleans: bool = True) -> Any:
+def _on_device(name: str, value: Any, booleans: type | None) -> Any:
+    """`value` on the device, booleans in it as the given dtype; None refuses them."""
     if not isinstance(value, (tuple, dict)):
         return _array(name, value, booleans)
     return jax.tree_util.tree_map_with_path(
@@ -153,7 +155,7 @@ def _on_device(name: str, value: Any, booleans: bool = True) -> Any:
     )
 
 
-def _array(name: str, value: Any, booleans: bool) -> jax.Array:
+def _array(name: str, value: Any, booleans: type | None) -> jax.Array:
     if isinstance(value, jax.Array):
         array: Any = value
     elif isinstance(value, np.ma.MaskedArray):
@@ -165,11 +167,11 @@ def _array(name: str, value: Any, booleans: bool) -> jax.Array:
             raise ValueError(f"{name} must be an array: rows of one length. Received: {error}") from None
     dtype = array.dtype
     if dtype.kind == "b":
-        array = array.astype(np.int32)
-    if not jnp.issubdtype(array.dtype, jnp.number) or jnp.issubdtype(array.dtype, jnp.complexfloating):
-        raise ValueError(f"{name} must hold numbers. Received: {name}.dtype={array.dtype}")
-    if dtype.kind == "b" and not booleans:
-        raise ValueError(f"{name} must be of a float or integer dtype. Received: {name}.dtype={dtype}")
+        if booleans is None:
+            raise ValueError(f"{name} must be of a float or integer dtype. Received: {name}.dtype={dtype}")
+        array = array.astype(booleans)
+    elif dtype.kind == "c" or not jnp.issubdtype(dtype, jnp.number):
+        raise ValueError(f"{name} must hold numbers. Received: {name}.dtype={dtype}")
     if array.ndim == 0:
         raise ValueError(f"{name} must have samples along its first axis. Received: {name}.shape=()")
     if array.shape[0] == 0:

@@ -63,7 +63,7 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
     prediction = parts.model.forward(x, training=True)
     watch("prediction", "", prediction)
     loss = _loss(parts, prediction, target)
-    parts.model.backward(parts.loss.backward())
+    parts.model.backward(_loss_backward(parts, prediction))
 
     finite = _all_finite(loss, [param.grad for param in params.values()])
     if rates.clip_norm is not None:
@@ -127,8 +127,18 @@ def _own_rates(group: Group, rates: Rates) -> tuple[jax.Array, jax.Array | None]
 
 def _loss(parts: Parts, prediction: Any, target: Sequence[Any]) -> jax.Array:
     loss = parts.loss.forward(prediction, *target)
-    parts.loss.require(loss.shape == (), "forward must return a scalar, the mean over the samples", shape=loss.shape)
+    shape = getattr(loss, "shape", type(loss).__name__)
+    parts.loss.require(shape == (), "forward must return a scalar array, the mean over the samples", returned=shape)
     return loss
+
+
+def _loss_backward(parts: Parts, prediction: Any) -> Any:
+    g = parts.loss.backward()
+    shape, returned = getattr(prediction, "shape", None), getattr(g, "shape", None)
+    parts.loss.require(
+        shape == returned, f"backward must return the gradient of the prediction, of shape {shape}", returned=returned
+    )
+    return g
 
 
 def decays(param: Param) -> bool:

@@ -1,5 +1,6 @@
 """A training drawn at random, and its two runs."""
 
+import math
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ from da_trainer import BitsComparison, Callback, Trainer, bits_equal
 from ._parts import INPUTS, KINDS, LOSSES, MIDDLE, OPTIMIZERS, SCHEDULES, TOKENS, WIDTH
 
 SAMPLES = 13
-CLASSES = 3
+SWITCHES = ("tokens", "shuffle", "watched", "grouped", "weighted")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Training:
         epochs: passes over the 13 samples: 5 to 30 steps.
         shuffle: whether the samples are in another order each epoch.
         watched: whether a callback looks at each step.
+        grouped: whether the first layer has rates of its own.
+        weighted: whether each sample has a weight, 0 for some.
         seed: of parameters and data.
     """
 
@@ -49,6 +52,8 @@ class Training:
     epochs: int
     shuffle: bool
     watched: bool
+    grouped: bool
+    weighted: bool
     seed: int
 
     def __str__(self) -> str:
@@ -56,7 +61,7 @@ class Training:
             f"{name} {value}" if name in ("clip_norm", "batch_size", "epochs", "seed") else str(value)
             for name, value in (asdict(self) | {"layers": ", ".join(self.layers)}).items()
             if not isinstance(value, bool)
-        ) + "".join(f" | {name}" for name in ("tokens", "shuffle", "watched") if getattr(self, name))
+        ) + "".join(f" | {name}" for name in SWITCHES if getattr(self, name))
 
     def model(self) -> dl.Layer:
         """The network, the same each time."""
@@ -67,27 +72,31 @@ class Training:
             shape = MIDDLE[name].shape(shape)
         if len(shape) > 1:
             layers.append(dl.GlobalAveragePool())
-        return dl.Sequential(*layers, dl.Dense(shape[-1], CLASSES, jax.random.PRNGKey(self.seed)))
+        outputs = LOSSES[self.loss].outputs
+        layers.append(dl.Dense(shape[-1], math.prod(outputs), jax.random.PRNGKey(self.seed)))
+        return dl.Sequential(*layers, *([dl.Reshape(*outputs)] if len(outputs) > 1 else []))
 
-    def data(self) -> tuple[Any, Any]:
-        """13 samples and their targets."""
+    def data(self) -> tuple[Any, Any, Any]:
+        """13 samples, their targets, and their weights or None."""
         rng = np.random.default_rng(self.seed)
         shape = (SAMPLES, *INPUTS[self.inputs])
         X = rng.integers(0, TOKENS, shape[:2]) if self.tokens else rng.standard_normal(shape).astype(np.float32)
-        return X, LOSSES[self.loss].target(rng, (SAMPLES, CLASSES))
+        y = LOSSES[self.loss].target(rng, (SAMPLES, *LOSSES[self.loss].outputs))
+        return X, y, rng.integers(0, 4, SAMPLES).astype(np.float32) if self.weighted else None
 
     def run(self, compile: bool) -> dict[str, Any]:  # noqa: A002 - as in Trainer
         """Trains, by the loop or compiled; every loss, Param, Buffer, Key and slot."""
         options: dict[str, Any] = {"clip_norm": self.clip_norm, "on_nonfinite": self.on_nonfinite}
         if self.decay != "no decay":
             options |= {"weight_decay": 0.01, "decay": self.decay}
+        if self.grouped:
+            options["groups"] = {"layers.0.*": {"lr_scale": 0.5, "weight_decay": 0.1}}
         optimizer, schedule = OPTIMIZERS[self.optimizer](), SCHEDULES[self.schedule]()
         trainer = Trainer(self.model(), LOSSES[self.loss].make(), optimizer, schedule, compile=compile, **options)
         losses = _Losses()
-        X, y = self.data()
-        trainer.fit(
-            X, y, self.epochs, self.batch_size, shuffle=self.shuffle, callbacks=[losses] if self.watched else []
-        )
+        X, y, weights = self.data()
+        watchers = [losses] if self.watched else []
+        trainer.fit(X, y, self.epochs, self.batch_size, shuffle=self.shuffle, callbacks=watchers, sample_weight=weights)
         slots = {param.name: param.slots(optimizer) for param in trainer.model.params() if param.trainable}
         return {
             "values": trainer.model.state_dict(),
@@ -121,13 +130,14 @@ def draw(random: Random) -> Training:
         name = random.choice([name for name, part in MIDDLE.items() if kind in part.inputs])
         layers.append(name)
         shape = MIDDLE[name].shape(shape)
+    loss = random.choice(sorted(LOSSES))
     batch_size = random.choice([5, 8])
     steps = -(-SAMPLES // batch_size)
     return Training(
         inputs,
         tokens,
         tuple(layers),
-        random.choice(sorted(LOSSES)),
+        loss,
         random.choice(sorted(OPTIMIZERS)),
         random.choice(sorted(SCHEDULES)),
         random.choice(["no decay", "l2", "decoupled"]),
@@ -137,6 +147,9 @@ def draw(random: Random) -> Training:
         random.randint(-(-5 // steps), 30 // steps),
         random.choice([False, True]),
         random.choice([False, True]),
+        random.choice([False, True]),
+        # A user's loss need not know of weights.
+        isinstance(LOSSES[loss].make(), dl.MeanLoss) and random.choice([False, True]),
         random.randint(0, 5),
     )
 

@@ -7,7 +7,7 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any, NamedTuple
 
-from ._draw import draw
+from ._draw import SWITCHES, draw
 
 
 class _Result(NamedTuple):
@@ -56,7 +56,7 @@ def _told(results: Any, tell: Callable[[], object]) -> list[_Result]:
 def _compare(number: int) -> _Result:
     training = draw(Random(number))  # noqa: S311 - nothing secret
     parts = {*training.layers, training.loss, training.optimizer, training.schedule, training.decay, training.inputs}
-    parts |= {"tokens"} if training.tokens else set()
+    parts |= {name for name in SWITCHES if getattr(training, name)}
     try:
         found: Any = training.compare().differences
     except Exception as error:

@@ -79,6 +79,20 @@ class Remembers(dl.Layer):
         return g * jnp.cos(self.x)
 
 
+class Asks(dl.Layer):
+    """Attention to another sequence, parts of which nothing sees."""
+
+    def __init__(self, width: int, key: jax.Array) -> None:
+        self.attention = dl.MultiHeadAttention(width, 2, key, key_value_heads=1)
+
+    def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
+        return x + self.attention.forward(x, training, memory=x[:, ::-1], mask=x[..., 0] > -0.5)
+
+    def backward(self, g: jax.Array) -> jax.Array:
+        of_x, of_memory = self.attention.backward(g)
+        return g + of_x + of_memory[:, ::-1]
+
+
 def _shared_layer(shape: Shape, key: jax.Array) -> dl.Layer:
     dense = dl.Dense(shape[-1], shape[-1], key)
     return dl.Sequential(dense, dl.Tanh(), dense)
@@ -191,6 +205,7 @@ MIDDLE: dict[str, Part] = {
         SEQUENCES,
         lambda s, k: dl.MultiHeadAttention(s[-1], 2, k, causal=True, key_value_heads=1, rotary=True),
     ),
+    "MultiHeadAttention to a memory": Part(SEQUENCES, lambda s, k: Asks(s[-1], k)),
     "TransformerBlock post-norm": Part(
         SEQUENCES, lambda s, k: dl.TransformerBlock(s[-1], 2, 2 * WIDTH, k, norm="post", gated=True)
     ),
@@ -208,10 +223,11 @@ MIDDLE: dict[str, Part] = {
 
 
 class LossPart(NamedTuple):
-    """A loss to draw, and targets for predictions of a shape."""
+    """A loss to draw, targets for predictions of a shape, and the shape of a prediction for one sample."""
 
     make: Callable[[], dl.Loss]
     target: Callable[[np.random.Generator, Shape], Any]
+    outputs: Shape = (3,)
 
 
 def _numbers(rng: np.random.Generator, shape: Shape) -> Any:
@@ -244,6 +260,7 @@ LOSSES: dict[str, LossPart] = {
     "Hinge": LossPart(dl.Hinge, lambda rng, shape: 2 * _bits(rng, shape) - 1),
     "KLDivergence": LossPart(dl.KLDivergence, _shares),
     "CosineSimilarity": LossPart(dl.CosineSimilarity, _numbers),
+    "Triplet": LossPart(dl.Triplet, lambda rng, shape: _numbers(rng, shape[:1]), outputs=(3, 2)),
 }
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {

@@ -72,14 +72,10 @@ class MultiHeadAttention(Layer):
         key_value_heads: int | None = None,
         rotary: bool = False,
     ) -> None:
-        self.require(heads >= 1 and d_model % heads == 0, "heads must divide d_model", heads=heads, d_model=d_model)
         groups = heads if key_value_heads is None else key_value_heads
-        self.require(
-            groups >= 1 and heads % groups == 0,
-            "key_value_heads must divide heads",
-            key_value_heads=groups,
-            heads=heads,
-        )
+        self.require_sizes(d_model=d_model, heads=heads, key_value_heads=groups)
+        self.require(d_model % heads == 0, "heads must divide d_model", heads=heads, d_model=d_model)
+        self.require(heads % groups == 0, "key_value_heads must divide heads", key_value_heads=groups, heads=heads)
         size = d_model // heads
         self.require(not rotary or size % 2 == 0, "rotary must have heads of an even size", size=size)
         self.d_model, self.heads, self.key_value_heads = d_model, heads, groups

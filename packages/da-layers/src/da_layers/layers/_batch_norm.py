@@ -38,6 +38,7 @@ class BatchNorm(Layer):
     """
 
     def __init__(self, n: int, momentum: float = 0.1, epsilon: float = 1e-5) -> None:
+        self.require_sizes(n=n)
         self.require(0 <= momentum <= 1, "momentum must be from 0 to 1", momentum=momentum)
         self.n, self.momentum, self.epsilon = n, momentum, epsilon
         self.scale = Param(jnp.ones(n), role="scale")

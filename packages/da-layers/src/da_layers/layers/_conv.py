@@ -29,10 +29,10 @@ class _Conv(Layer):
         bias: bool = True,
     ) -> None:
         given = {"n_in": n_in, "n_out": n_out, "size": size, "stride": stride, "dilation": dilation, "groups": groups}
+        self.require_sizes(**given)
         self.size, stride, dilation = (each_axis(number, self.axes) for number in (size, stride, dilation))
         for numbers in (self.size, stride, dilation):
             self.require(len(numbers) == self.axes, f"there must be one number, or {self.axes}", **given)
-        self.require(min(n_in, n_out, groups, *self.size, *stride, *dilation) >= 1, "sizes must be 1 or more", **given)
         self.require(n_in % groups == n_out % groups == 0, "groups must divide n_in and n_out", **given)
         words = "'same', 'valid', 'causal'" if self.axes == 1 else "'same', 'valid'"
         known = (type(padding) is int and padding >= 0) or (isinstance(padding, str) and repr(padding) in words)

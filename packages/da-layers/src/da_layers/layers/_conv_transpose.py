@@ -27,10 +27,10 @@ class _ConvTranspose(Layer):
         bias: bool = True,
     ) -> None:
         given = {"n_in": n_in, "n_out": n_out, "size": size, "stride": stride}
+        self.require_sizes(**given)
         self.size, stride = each_axis(size, self.axes), each_axis(stride, self.axes)
         for numbers in (self.size, stride):
             self.require(len(numbers) == self.axes, f"there must be one number, or {self.axes}", **given)
-        self.require(min(n_in, n_out, *self.size, *stride) >= 1, "sizes must be 1 or more", **given)
         known = padding in ("same", "valid") if isinstance(padding, str) else type(padding) is int and padding >= 0
         self.require(known, "padding must be 'same', 'valid' or a number of places", padding=repr(padding))
         self.n_in, self.n_out = n_in, n_out

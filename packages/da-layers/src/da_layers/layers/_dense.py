@@ -23,7 +23,8 @@ class Dense(Layer):
         bias: False leaves b out.
 
     Raises:
-        ValueError: a size below 1, or an input whose last axis is not n_in or whose dtype is not a float.
+        ValueError: a size that is no integer of 1 or more, or an input whose last axis is not n_in or whose dtype is
+            not a float.
 
     Example:
         >>> import jax
@@ -33,7 +34,7 @@ class Dense(Layer):
     """
 
     def __init__(self, n_in: int, n_out: int, key: Seed, bias: bool = True) -> None:
-        self.require(n_in >= 1 and n_out >= 1, "sizes must be 1 or more", n_in=n_in, n_out=n_out)
+        self.require_sizes(n_in=n_in, n_out=n_out)
         self.n_in, self.n_out = n_in, n_out
         self.weight = he_normal(key, (n_in, n_out), n_in)
         self.bias = Param(jnp.zeros(n_out), role="bias") if bias else None

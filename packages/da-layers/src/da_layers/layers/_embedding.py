@@ -35,7 +35,7 @@ class Embedding(Layer):
     """
 
     def __init__(self, n_tokens: int, n_out: int, key: Seed, scale: float = 0.02) -> None:
-        self.require(n_tokens >= 1 and n_out >= 1, "sizes must be 1 or more", n_tokens=n_tokens, n_out=n_out)
+        self.require_sizes(n_tokens=n_tokens, n_out=n_out)
         self.require(scale > 0, "scale must be positive", scale=scale)
         self.n_tokens, self.n_out = n_tokens, n_out
         self.weight = normal(key, (n_tokens, n_out), scale)

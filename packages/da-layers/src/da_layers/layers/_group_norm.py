@@ -31,7 +31,8 @@ class GroupNorm(Layer):
     """
 
     def __init__(self, groups: int, n: int, epsilon: float = 1e-5) -> None:
-        self.require(groups >= 1 and n % groups == 0, "groups must divide n", groups=groups, n=n)
+        self.require_sizes(groups=groups, n=n)
+        self.require(n % groups == 0, "groups must divide n", groups=groups, n=n)
         self.groups, self.n, self.epsilon = groups, n, epsilon
         self.scale = Param(jnp.ones(n), role="scale")
         self.bias = Param(jnp.zeros(n), role="bias")

@@ -29,6 +29,7 @@ class LayerNorm(Layer):
     """
 
     def __init__(self, n: int, epsilon: float = 1e-5) -> None:
+        self.require_sizes(n=n)
         self.n, self.epsilon = n, epsilon
         self.scale = Param(jnp.ones(n), role="scale")
         self.bias = Param(jnp.zeros(n), role="bias")

@@ -78,7 +78,7 @@ class PReLU(Layer):
     """
 
     def __init__(self, n: int = 1, slope: float = 0.25) -> None:
-        self.require(n >= 1, "n must be 1 or more", n=n)
+        self.require_sizes(n=n)
         self.n = n
         self.slope = Param(jnp.full(n, slope), role="scale")
 

@@ -22,7 +22,7 @@ class Pool(Layer):
 
     def __init__(self, size: int, stride: int | None = None, padding: Padding = "valid") -> None:
         stride = size if stride is None else stride
-        self.require(size >= 1 and stride >= 1, "size and stride must be 1 or more", size=size, stride=stride)
+        self.require_sizes(size=size, stride=stride)
         self.require(padding in ("valid", "same"), "padding must be 'valid' or 'same'", padding=padding)
         self.size, self.stride, self.padding = size, stride, padding
 

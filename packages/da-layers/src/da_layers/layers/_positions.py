@@ -62,7 +62,7 @@ class LearnedPositions(Layer):
     """
 
     def __init__(self, n_places: int, size: int, key: Seed) -> None:
-        self.require(n_places >= 1 and size >= 1, "sizes must be 1 or more", n_places=n_places, size=size)
+        self.require_sizes(n_places=n_places, size=size)
         self.n_places, self.size = n_places, size
         self.weight = normal(key, (n_places, size), 0.02)
 

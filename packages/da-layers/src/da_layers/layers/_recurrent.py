@@ -24,7 +24,7 @@ class _Recurrent(Layer):
         bidirectional: bool = False,
         sequences: bool = True,
     ) -> None:
-        self.require(layers >= 1, "layers must be 1 or more", layers=layers)
+        self.require_sizes(n_in=n_in, n_out=n_out, layers=layers)
         self.n_in, self.n_out, self.sequences = n_in, n_out, sequences
         directions = (False, True) if bidirectional else (False,)
         keys = iter(jax.random.split(as_key(key), layers * len(directions)))

@@ -30,6 +30,7 @@ class RMSNorm(Layer):
     """
 
     def __init__(self, n: int, epsilon: float = 1e-5) -> None:
+        self.require_sizes(n=n)
         self.n, self.epsilon = n, epsilon
         self.scale = Param(jnp.ones(n), role="scale")
 

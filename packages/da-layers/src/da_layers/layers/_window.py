@@ -60,4 +60,4 @@ class Window(NamedTuple):
 
 def each_axis(number: int | tuple[int, ...], axes: int) -> Axes:
     """One number for each axis."""
-    return (number,) * axes if isinstance(number, int) else tuple(number)
+    return tuple(number) if isinstance(number, (tuple, list)) else (number,) * axes

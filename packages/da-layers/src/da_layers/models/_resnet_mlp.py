@@ -9,6 +9,7 @@ from ..layers._containers import Residual, Sequential
 from ..layers._dense import Dense
 from ..layers._dropout import Dropout
 from ..layers._layer_norm import LayerNorm
+from ._blocks import check_blocks
 
 
 def resnet_mlp(
@@ -39,8 +40,7 @@ def resnet_mlp(
         >>> resnet_mlp(10, 32, 64, 2, 1, jax.random.key(0)).forward(jax.numpy.ones((2, 10))).shape
         (2, 1)
     """
-    if blocks < 1:
-        raise ValueError(f"blocks must be 1 or more. Received: blocks={blocks}")
+    check_blocks(blocks)
     first, last, *keys = jax.random.split(as_key(key), blocks + 2)
     layers: list[Layer] = [Dense(n_in, width, first)]
     for block_key in keys:

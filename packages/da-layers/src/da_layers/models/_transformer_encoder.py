@@ -10,6 +10,7 @@ from ..layers._layer_stack import LayerStack
 from ..layers._positions import SinusoidalPositions
 from ..layers._shape import GlobalAveragePool
 from ..layers._transformer_block import TransformerBlock
+from ._blocks import check_blocks
 
 
 def transformer_encoder(
@@ -49,8 +50,7 @@ def transformer_encoder(
         >>> model.forward(jax.numpy.ones((2, 5, 4))).shape
         (2, 3)
     """
-    if blocks < 1:
-        raise ValueError(f"blocks must be 1 or more. Received: blocks={blocks}")
+    check_blocks(blocks)
     first, last, *block_keys = jax.random.split(as_key(key), blocks + 2)
     layers = [TransformerBlock(d_model, heads, d_ff, block_key, dropout) for block_key in block_keys]
     return Sequential(

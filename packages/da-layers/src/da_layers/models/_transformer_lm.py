@@ -12,6 +12,7 @@ from ..layers._embedding import Embedding, TiedHead
 from ..layers._layer_norm import LayerNorm
 from ..layers._layer_stack import LayerStack
 from ..layers._transformer_block import TransformerBlock
+from ._blocks import check_blocks
 
 
 class TransformerLM(Layer):
@@ -145,7 +146,8 @@ def transformer_lm(
         >>> transformer_lm(10, 8, 2, 16, 2, jax.random.key(0)).forward(jax.numpy.array([[1, 2, 3]])).shape
         (1, 3, 10)
     """
-    first, *keys = jax.random.split(as_key(key), max(blocks, 0) + 1)
+    check_blocks(blocks)
+    first, *keys = jax.random.split(as_key(key), blocks + 1)
     embedding = Embedding(n_tokens, d_model, first)
     options: dict[str, Any] = {"gated": True, "causal": True, "key_value_heads": key_value_heads, "rotary": True}
     layers = [TransformerBlock(d_model, heads, d_ff, block_key, dropout, **options) for block_key in keys]
