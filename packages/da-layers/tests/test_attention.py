@@ -56,6 +56,7 @@ def test_mask_equals_vjp(x64):
             {"memory": jnp.ones((2, 3, 7))},
             r"memory must have shape \(batch, time, 8\)\. Received: memory\.shape=\(2, 3, 7\)",
         ),
+        ({"memory": jnp.ones((3, 4, 8))}, r"memory must have the batch of x, 2\. Received: memory\.shape=\(3, 4, 8\)"),
         ({"mask": jnp.ones((2, 5))}, r"mask must be bool of shape \(2, 5\)\. Received: .*mask\.dtype=float32"),
         ({"mask": jnp.ones((2, 4), bool)}, r"mask must be bool of shape \(2, 5\)\. Received: mask\.shape=\(2, 4\)"),
     ],
@@ -104,6 +105,23 @@ def test_steps_with_a_cache_give_what_forward_gives(x, layer):
         layer.step(x[:, :2], cache)
 
 
+def test_a_cache_of_another_layer_or_batch_is_refused(x):
+    layer = MultiHeadAttention(8, 4, 0, causal=True, key_value_heads=2)
+    for other, batch in ((MultiHeadAttention(8, 4, 0, causal=True), 2), (layer, 3)):
+        refusal = r"cache must be of this layer and of the batch of x, of shape \(2, capacity, 4\)\. Received: cache"
+        with pytest.raises(ValueError, match=refusal):
+            layer.step(x, other.start(batch, 8))
+
+
+def test_a_traced_step_without_room_gives_nan(x):
+    layer = MultiHeadAttention(8, 2, 0, causal=True)
+    step = jax.jit(layer.step)
+    y, cache = step(x, layer.start(2, 6))
+    assert jnp.isfinite(y).all()
+    y, _ = step(x, cache)
+    assert jnp.isnan(y).all()
+
+
 def test_a_cache_needs_a_causal_layer():
     with pytest.raises(ValueError, match=r"a cache needs a causal layer\. Received: causal=False"):
         MultiHeadAttention(8, 2, 0).start(1, 4)
@@ -120,10 +138,22 @@ def test_a_language_model_writes_the_same_with_a_cache_and_without(temperature, 
     assert texts[0].shape == (2, 15)
 
 
+def test_a_prompt_of_small_integers_is_no_narrower_than_the_text():
+    model, prompt = transformer_lm(300, 8, 2, 16, 1, 0), np.array([[1, 2]])
+    texts = [model.generate(jnp.asarray(prompt, dtype), 20, 3) for dtype in ("uint8", "int32")]
+    np.testing.assert_array_equal(*texts)
+    assert texts[0].max() > 255
+
+
 def test_what_cannot_be_written_is_said():
     model = transformer_lm(11, 16, 4, 24, 1, 0)
     with pytest.raises(ValueError, match=r"tokens must have shape \(batch, time\). Received: tokens.shape=\(3,\)"):
         model.generate(jnp.array([1, 2, 3]), 2, 0)
+    with pytest.raises(ValueError, match=r"tokens must be integers\. Received: tokens\.dtype=float32"):
+        model.generate(jnp.ones((1, 2)), 2, 0)
+    for tokens in ([[1, 11]], [[-1, 2]]):
+        with pytest.raises(ValueError, match=r"tokens must be from 0 to 10\. Received: lowest=.*, highest="):
+            model.generate(jnp.array(tokens), 2, 0)
     with pytest.raises(ValueError, match=r"must be 0 or more\. Received: count=2, temperature=-1"):
         model.generate(jnp.array([[1]]), 2, 0, temperature=-1)
     with pytest.raises(ValueError, match=r"blocks must be an integer of 1 or more\. Received: blocks=0"):

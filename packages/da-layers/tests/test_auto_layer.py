@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import AutoLayer, Dense, Layer, Param, Sequential
+from da_layers import AutoLayer, Dense, Embedding, Lambda, Layer, Parallel, Param, Sequential
 
 RNG = np.random.default_rng(0)
 
@@ -94,3 +94,11 @@ def test_what_a_subclass_must_write():
 
     with pytest.raises(NotImplementedError, match=r"^Empty must write function\(values, x\)"):
         Empty().forward(jnp.ones(2))
+
+
+def test_integers_have_a_gradient_of_zeros():
+    layer = Lambda(lambda tokens: jax.nn.one_hot(tokens, 4))
+    both = Parallel(Embedding(4, 3, 0), layer)
+    tokens = jnp.array([[1, 3]])
+    first, second = both.forward(tokens, training=True)
+    np.testing.assert_array_equal(both.backward((first, second)), jnp.zeros((1, 2)))

@@ -10,12 +10,15 @@ from da_layers import (
     Conv2D,
     Dense,
     Dropout,
+    Key,
     LayerNorm,
     MultiHeadAttention,
+    Sequential,
     Tanh,
     TransformerBlock,
     cnn,
     mlp,
+    summary,
     transformer_encoder,
 )
 
@@ -157,3 +160,24 @@ def test_what_is_no_key_is_rejected(key):
 def test_sizes_that_make_no_model(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+class Notes(Dense):
+    """Moves a Key in evaluation too, and keeps its input in an attribute."""
+
+    def __init__(self):
+        super().__init__(4, 4, 0)
+        self.stream = Key(0)
+
+    def forward(self, x, training=False):
+        self.x = x + jax.random.normal(self.stream.next(), x.shape)
+        return super().forward(self.x, training)
+
+
+def test_a_summary_leaves_the_model_as_it_was():
+    model = Sequential(Notes(), Tanh())
+    before = model.layers[0].stream.value
+    assert "layers.0 (Notes)" in summary(model, jnp.ones((2, 4)))
+    assert model.layers[0].stream.value is before
+    assert not hasattr(model.layers[0], "x")
+    assert jnp.isfinite(model.forward(jnp.ones((2, 4)))).all()

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from da_layers import MSE, Dense, LayerStack, ReLU, Residual, Sequential, mlp
+from da_layers import MSE, Checkpoint, Dense, LayerStack, ReLU, Residual, Sequential, mlp
 from da_optim import SGD
 from da_trainer import Trainer, bits_equal
+from da_trainer._values import scalar
 
 X, Y = (np.random.default_rng(seed).normal(size=(12, 4)).astype(np.float32) for seed in (0, 1))
 GROUPS = {"layers.0.*": {"lr_scale": 0.5, "weight_decay": 0}, "*.weight": {"weight_decay": 0.2}}
@@ -42,6 +43,34 @@ def test_both_executors_give_the_same_bits():
     assert make(True).verify(X, Y, 5, steps=6).ok
 
 
+def test_a_group_may_be_compiled_first():
+    scalar.cache_clear()
+    groups = {"layers.0.*": {"lr_scale": 0.37, "weight_decay": 0.23}}
+    compiled, loop = (make(mode, groups=groups).fit(X, Y, 2, 6) for mode in (True, False))
+    assert bits_equal(state(loop), state(compiled))
+    make(False, groups=None, weight_decay=0.37).fit(X, Y, 1, 6)
+
+
+def test_a_group_holds_inside_a_checkpoint(mode):
+    def model(wrap):
+        return Sequential(wrap(Dense(4, 6, 0)), ReLU(), Dense(6, 4, 1))
+
+    plain, checked = (make(mode, model(wrap)).fit(X, Y, 3, 6) for wrap in (Sequential, Checkpoint))
+    assert bits_equal(*([param.value for param in trainer.model.params()] for trainer in (plain, checked)))
+
+
+@pytest.mark.parametrize("pattern", ["layers.0.*", "layers.0.layers.1.*"])
+def test_groups_of_a_stack_of_checkpoints(pattern):
+    def model():
+        stack = LayerStack([Checkpoint(Sequential(Dense(4, 4, seed), ReLU())) for seed in range(3)])
+        return Sequential(stack, Dense(4, 4, 9))
+
+    loop, compiled = (
+        make(mode, model(), groups={pattern: {"lr_scale": 0.1}}).fit(X, Y, 2, 6) for mode in (False, True)
+    )
+    assert bits_equal(state(loop), state(compiled))
+
+
 def test_the_first_pattern_counts_and_decayed_tells():
     assert make(False).decayed() == ["layers.2.weight"]
     assert make(False, weight_decay=0.0).decayed() == ["layers.2.weight"]
@@ -77,7 +106,7 @@ def test_frozen_params_keep_their_bits(mode):
     model = mlp([4, 6, 4], 0)
     model.layers[0].weight.trainable = False
     before = model.layers[0].weight.value
-    trainer = make(mode, model, groups={"*": {"weight_decay": 0.5}}).fit(X, Y, 2, 6)
+    trainer = make(mode, model, groups={"layers.0.weight": {"weight_decay": 0.5}}).fit(X, Y, 2, 6)
     assert bits_equal(before, trainer.model.layers[0].weight.value)
 
 
@@ -86,6 +115,8 @@ def test_frozen_params_keep_their_bits(mode):
     [
         ({"layer.0": {}}, r"must match the path of a Param, such as layers\.0\.weight.*Received: groups\['layer\.0'\]"),
         ({"*": {"lr": 1}}, r"groups must give lr_scale and weight_decay\. Received: groups\['\*'\]=\{'lr': 1\}"),
+        ([("*", {})], r"groups must be a dict of settings by pattern\. Received: groups=\[\('\*', \{\}\)\]"),
+        ({0: {}}, r"groups must be a dict of settings by pattern\. Received: groups=\{0: \{\}\}"),
         ({"*": {"lr_scale": -1}}, r"lr_scale must be a finite number of 0 or more\. Received: groups\['\*'\]"),
         ({"*": {"weight_decay": "x"}}, r"weight_decay must be a finite number of 0 or more"),
     ],

@@ -1,6 +1,7 @@
 """Summary: a model as a table."""
 
 import math
+from copy import deepcopy
 from typing import Any
 
 import jax
@@ -35,6 +36,9 @@ def summary(model: Layer, x: Any) -> str:
         Sequential        (1, 2)           0      0
         total                             58    232
     """
+    # A copy but for the arrays: what a layer sets in its forward stays out of the model.
+    arrays = [variable.value for variable in model.variables().values()]
+    model = deepcopy(model, {id(array): array for array in arrays})
     rows: list[tuple[str, str, int, int]] = []
     counted: set[int] = set()
 

@@ -1,7 +1,6 @@
 """What users hand in, checked and placed on the device; every error names the argument."""
 
 import inspect
-import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,11 +55,13 @@ def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
     return Data((arrays,), _samples(name, arrays))
 
 
-def check_pairs(X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("X", "y")) -> Data:
-    """Inputs and targets of the same length.
+def check_pairs(
+    X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("X", "y"), weights: jax.Array | None = None
+) -> Data:
+    """Inputs and targets of the same length, and the weights of the samples where they have some.
 
     Raises:
-        ValueError: as `check_inputs` raises, for X and for y; or the lengths differ.
+        ValueError: as `check_inputs` raises, for X, and for y where a sample counts; or the lengths differ.
     """
     inputs = check_inputs(X, finite, names[0])
     targets = _on_device(names[1], y, np.int32)
@@ -70,35 +71,40 @@ def check_pairs(X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("
             f"{names[0]} and {names[1]} must have the same length. "
             f"Received: len({names[0]})={inputs.samples}, len({names[1]})={samples}"
         )
+    if weights is not None and len(weights) != samples:
+        raise ValueError(f"sample_weight must have {samples} entries. Received: len(sample_weight)={len(weights)}")
     labels = None
     for where, array in _named(names[1], targets):
+        counted = array if weights is None else _counted(array, weights)
         if jnp.issubdtype(array.dtype, jnp.integer):
-            labels = (int(array.min()), int(array.max()))
+            labels = (int(counted.min()), int(counted.max()))
         elif finite:
-            _require_finite(where, array)
-    return Data((*inputs.arrays, targets), samples, labels)
+            _require_finite(where, counted)
+    arrays = (*inputs.arrays, targets)
+    return Data(arrays if weights is None else (*arrays, weights), samples, labels)
 
 
-def with_weights(data: Data, sample_weight: Any, loss: Loss) -> Data:
-    """The data with a weight for each sample.
+def check_weights(sample_weight: Any, loss: Loss) -> jax.Array:
+    """The weights of the samples, float.
 
     Raises:
-        ValueError: the weights are no finite numbers of 0 or more, one for each sample, or the loss takes none.
+        ValueError: they are no array of finite numbers of 0 or more, one of them above 0, or the loss takes none.
     """
     weights = _on_device("sample_weight", sample_weight, np.int32)
-    if not hasattr(weights, "shape") or len(weights) != data.samples:
-        lengths = [len(leaf) for leaf in jax.tree.leaves(weights)]
-        raise ValueError(f"sample_weight must have {data.samples} entries. Received: len(sample_weight)={lengths[0]}")
+    if not isinstance(weights, jax.Array):
+        raise ValueError(f"sample_weight must be one array. Received: sample_weight={type(sample_weight).__name__}")
     weights = weights.astype(jnp.promote_types(weights.dtype, jnp.float32))
     _require_finite("sample_weight", weights)
     if float(weights.min()) < 0:
         raise ValueError(f"sample_weight must be 0 or more. Received: sample_weight.min()={weights.min()}")
+    if float(weights.max()) == 0:
+        raise ValueError("sample_weight must be above 0 for one sample at least. Received: sample_weight.max()=0")
     if "sample_weight" not in inspect.signature(loss.forward).parameters:
         raise ValueError(
             f"sample_weight needs a loss with forward(prediction, target, sample_weight). "
             f"Received: loss={type(loss).__name__}"
         )
-    return replace(data, arrays=(*data.arrays, weights))
+    return weights
 
 
 @contextmanager
@@ -127,21 +133,6 @@ def check_key(key: Any) -> jax.Array:
     if not typed and (array.dtype != jnp.uint32 or array.shape != jax.random.PRNGKey(0).shape):
         raise ValueError(f"key must be one key from jax.random.key or PRNGKey. Received: key={key!r}")
     return array
-
-
-def check_count(name: str, value: Any, least: int) -> int:
-    """`value` as an int of at least `least`.
-
-    Raises:
-        ValueError: it is no integer, or smaller.
-    """
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = least - 1
-    if isinstance(value, bool) or count < least:
-        raise ValueError(f"{name} must be an integer of {least} or more. Received: {name}={value!r}")
-    return count
 
 
 def _on_device(name: str, value: Any, booleans: type | None) -> Any:
@@ -186,6 +177,13 @@ def _array(name: str, value: Any, booleans: type | None) -> jax.Array:
         on_device = jnp.asarray(array)
     # Not weak, or the kind of dtype it meets would decide, and two forms that look the same would not be.
     return on_device.astype(on_device.dtype) if on_device.weak_type else on_device
+
+
+def _counted(array: jax.Array, weights: jax.Array) -> jax.Array:
+    """`array` with 0 in the place of what has no weight."""
+    if array.shape[: weights.ndim] != weights.shape:
+        return array  # as the loss will say where it takes none such
+    return jnp.where(weights.reshape(weights.shape + (1,) * (array.ndim - weights.ndim)) == 0, 0, array)
 
 
 def _named(name: str, arrays: Any) -> list[tuple[str, jax.Array]]:

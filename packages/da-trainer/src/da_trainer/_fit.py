@@ -152,7 +152,7 @@ def _try_validation(trainer: "Trainer", plan: Plan, data: Data) -> None:
     """Evaluates one batch where the validation data are unlike the training data: what is wrong shows before a step."""
     lowest, highest = data.labels or (0, 0)
     least, most = plan.data.labels or (lowest, highest)
-    if form_of(data.shapes(1)) == form_of(plan.data.shapes(1)) and least <= lowest and highest <= most:
+    if form_of(data.shapes(1)) == form_of(plan.data.shapes(1)[:2]) and least <= lowest and highest <= most:
         return
     parts = trainer.parts()
     before = read_values(parts, slots=False)

@@ -1,9 +1,10 @@
 """Groups: Params with a learning rate or a weight decay of their own."""
 
-import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
+
+from ._numbers import is_number
 
 
 class Group(NamedTuple):
@@ -29,19 +30,21 @@ def group_of(groups: Groups, path: str) -> Group:
     return next((group for group in groups if fnmatchcase(path, group.pattern)), _ALL_OTHERS)
 
 
-def check_groups(groups: Mapping[str, Mapping[str, Any]] | None, paths: Sequence[str]) -> Groups:
+def check_groups(groups: Any, paths: Sequence[str]) -> Groups:
     """The groups that a user gives as {"pattern": {"lr_scale": 0.1, "weight_decay": 0}}.
 
     Raises:
         ValueError: a pattern matches no path, or what it stands for is neither number of 0 or more.
     """
     found = []
-    for pattern, settings in (groups or {}).items():
+    if not isinstance(groups, Mapping) or not all(isinstance(pattern, str) for pattern in groups):
+        raise ValueError(f"groups must be a dict of settings by pattern. Received: groups={groups!r}")
+    for pattern, settings in groups.items():
         fields = Group._fields[1:]
         if not isinstance(settings, Mapping) or not set(settings) <= set(fields):
             raise ValueError(f"groups must give {' and '.join(fields)}. Received: groups[{pattern!r}]={settings!r}")
         for name, number in settings.items():
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < math.inf:
+            if not is_number(number):
                 raise ValueError(
                     f"{name} must be a finite number of 0 or more. Received: groups[{pattern!r}]={settings!r}"
                 )

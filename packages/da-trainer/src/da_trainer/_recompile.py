@@ -24,7 +24,7 @@ def argument_forms(job: "Job") -> ArgumentForms:
     """The forms of what a program takes."""
     values, numbers, *taken = job.args
     named = [
-        *zip(("X", "y"), job.batch, strict=False),
+        *zip(("X", "y", "sample_weight"), job.batch, strict=False),
         *(("", rate._asdict()) for rate in taken if isinstance(rate, Rates)),
         ("optimizer", numbers),
         ("", values.variables),

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from da_layers import Param, name_place
 from da_optim import clipping_scale, decoupled_decay, l2_decay, scale_gradient, sum_of_squares
 
-from ._groups import Group
-from ._values import Parts, read_values, scalar, write_values
+from ._values import Parts, read_values, write_values
 
 Decay = Literal["l2", "decoupled"]
 
@@ -73,7 +72,7 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
             param.set_grad(scale_gradient(param.grad, scale))
             watch("clip", path, {"gradient": param.grad})
     for path, param in params.items():
-        lr, weight_decay = _own_rates(parts.group(path), rates)
+        lr, weight_decay = _own_rates(parts, path, rates)
         if weight_decay is not None and decays(param):
             if options.decay == "decoupled":
                 param.value = decoupled_decay(param.value, rates.eta, weight_decay)
@@ -117,16 +116,18 @@ def _update(param: Param, optimizer: Any, lr: Any) -> None:
         raise
 
 
-def _own_rates(group: Group, rates: Rates) -> tuple[jax.Array, jax.Array | None]:
-    """The learning rate and lambda of a group, float32 scalars; None for no decay."""
-    lr = rates.lr if group.lr_scale == 1 else rates.lr * scalar(group.lr_scale)
+def _own_rates(parts: Parts, path: str, rates: Rates) -> tuple[jax.Array, jax.Array | None]:
+    """The learning rate and lambda of a Param, float32 scalars; None for no decay."""
+    group = parts.group(path)
+    lr = rates.lr if group.lr_scale == 1 else rates.lr * parts.scalars[group.lr_scale]
     if group.weight_decay is None:
         return lr, rates.weight_decay
-    return lr, scalar(group.weight_decay) if group.weight_decay else None
+    return lr, parts.scalars[group.weight_decay] if group.weight_decay else None
 
 
 def _loss(parts: Parts, prediction: Any, target: Sequence[Any]) -> jax.Array:
-    loss = parts.loss.forward(prediction, *target)
+    y, *weights = target
+    loss = parts.loss.forward(prediction, y, **({"sample_weight": weights[0]} if weights else {}))
     shape = getattr(loss, "shape", type(loss).__name__)
     parts.loss.require(shape == (), "forward must return a scalar array, the mean over the samples", returned=shape)
     return loss

@@ -1,27 +1,25 @@
 """The trainer."""
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from da_layers import Layer, Loss
+from da_layers import Layer, Loss, Param
 from da_optim import Schedule, check_optimizer, check_schedule
 
 from ._batches import Batches
 from ._callbacks import Callback, is_callback
 from ._compilation_cache import use_compilation_cache
 from ._compiled import Compiled
-from ._data import Data, check_count, check_inputs, check_key, check_pairs, naming_shapes, with_weights
+from ._data import Data, check_inputs, check_key, check_pairs, check_weights, naming_shapes
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
 from ._groups import check_groups
 from ._loop import Loop
+from ._numbers import check_count, is_finite, is_number
 from ._rates import StepRates
 from ._step import Decay, Options, decays
 from ._values import Parts
@@ -196,9 +194,7 @@ class Trainer:
             FloatingPointError: a loss or gradient is NaN or infinite and on_nonfinite is "raise".
         """
         finite = self.on_nonfinite == "raise"
-        data = check_pairs(X, y, finite)
-        if sample_weight is not None:
-            data = with_weights(data, sample_weight, self.loss)
+        data = self._pairs(X, y, sample_weight, finite)
         epochs, batch_size = check_count("epochs", epochs, 0), check_count("batch_size", batch_size, 1)
         callbacks = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
         _require(
@@ -219,7 +215,7 @@ class Trainer:
         stopping = None
         if patience is not None:
             check_count("patience", patience, 1)
-            _require(_is_number(min_delta), "min_delta must be a finite number of 0 or more", min_delta=min_delta)
+            _require(is_number(min_delta), "min_delta must be a finite number of 0 or more", min_delta=min_delta)
             _require(validation is not None, "patience must come with X_val and y_val", patience=patience)
             stopping = EarlyStopping(patience, min_delta)
         self._batch_size = batch_size
@@ -238,18 +234,19 @@ class Trainer:
         fit(self, plan)
         return self
 
-    def evaluate(self, X: Any, y: Any, batch_size: int | None = None) -> float:
+    def evaluate(self, X: Any, y: Any, batch_size: int | None = None, sample_weight: Any = None) -> float:
         """The loss on (X, y), the mean over the samples.
 
         Args:
             X: (samples, ...) inputs, as for `fit`.
             y: (samples, ...) targets.
             batch_size: samples in a batch; None for that of the last fit, or all at once before the first.
+            sample_weight: as for `fit`.
 
         Raises:
             ValueError: as `fit` raises.
         """
-        data = check_pairs(X, y)
+        data = self._pairs(X, y, sample_weight)
         with naming_shapes(data):
             return self.loss_on(self.parts(), data, self._or_last(batch_size, data))
 
@@ -279,6 +276,7 @@ class Trainer:
         steps: int = 200,
         key: jax.Array | None = None,
         shuffle: bool = True,
+        sample_weight: Any = None,
     ) -> Report:
         """Proves on your own model that both executors give the same bits, or names the place where they part.
 
@@ -294,6 +292,7 @@ class Trainer:
             steps: how many steps, over as many epochs as that takes.
             key: as for `fit`.
             shuffle: as for `fit`.
+            sample_weight: as for `fit`.
 
         Returns:
             A report: `.ok`, `.first_divergence`; it prints as a table. With compile="fused" it compares that mode,
@@ -313,7 +312,7 @@ class Trainer:
             >>> print(trainer.verify(X, X, batch_size=32, steps=10).verdict)
             the same bits in all 10 steps
         """
-        data = check_pairs(X, y, self.on_nonfinite == "raise")
+        data = self._pairs(X, y, sample_weight, self.on_nonfinite == "raise")
         counts = check_count("batch_size", batch_size, 1), check_count("steps", steps, 1)
         return verify(self, data, *counts, jax.random.PRNGKey(0) if key is None else check_key(key), shuffle)
 
@@ -329,7 +328,7 @@ class Trainer:
         if self.schedule is None:
             return 1.0
         eta = self.schedule.multiplier(epoch)
-        _require(_is_finite(eta), f"schedule.multiplier({epoch:.4g}) must be a finite number", multiplier=eta)
+        _require(is_finite(eta), f"schedule.multiplier({epoch:.4g}) must be a finite number", multiplier=eta)
         return float(eta)
 
     def learning_rate(self, epoch: float) -> float:
@@ -338,7 +337,7 @@ class Trainer:
 
     def _lr(self) -> float:
         lr = self.optimizer_prototype.lr
-        _require(_is_finite(lr), "optimizer.lr must be a finite number", lr=lr)
+        _require(is_finite(lr), "optimizer.lr must be a finite number", lr=lr)
         return float(lr)
 
     def rates(self, epochs: range, steps: int, at: int | None = None) -> StepRates:
@@ -400,12 +399,19 @@ class Trainer:
             on_nonfinite=self.on_nonfinite,
         )
         parts = Parts.of(self.model, self.loss, self.optimizer_prototype)
-        return replace(parts, groups=check_groups(self.groups, list(parts.trained))) if self.groups else parts
+        if self.groups is None:
+            return parts
+        paths = [path for path, variable in parts.variables.items() if isinstance(variable, Param)]
+        return parts.grouped(check_groups(self.groups, paths))
 
     def loss_on(self, parts: Parts, data: Data, batch_size: int) -> float:
         """The loss on checked data, the mean over the samples."""
         batches = Batches(data, batch_size)
         return batches.mean_over_samples(jax.device_get(self.executor.evaluate(parts, batches)))
+
+    def _pairs(self, X: Any, y: Any, sample_weight: Any, finite: bool = True) -> Data:
+        weights = None if sample_weight is None else check_weights(sample_weight, self.loss)
+        return check_pairs(X, y, finite, weights=weights)
 
     def _or_last(self, batch_size: int | None, data: Data) -> int:
         if batch_size is None:
@@ -420,19 +426,9 @@ def _require(condition: bool, requirement: str, **received: Any) -> None:
 
 
 def _check_decay_and_clipping(weight_decay: Any, clip_norm: Any) -> None:
-    _require(_is_number(weight_decay), "weight_decay must be a finite number of 0 or more", weight_decay=weight_decay)
+    _require(is_number(weight_decay), "weight_decay must be a finite number of 0 or more", weight_decay=weight_decay)
     _require(
-        clip_norm is None or _is_number(clip_norm),
+        clip_norm is None or is_number(clip_norm),
         "clip_norm must be None or a finite number of 0 or more",
         clip_norm=clip_norm,
     )
-
-
-def _is_number(value: Any) -> bool:
-    return _is_finite(value) and value >= 0
-
-
-def _is_finite(value: Any) -> bool:
-    scalar = isinstance(value, (np.ndarray, jax.Array)) and value.ndim == 0
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return (scalar or number) and math.isfinite(value)

@@ -27,8 +27,9 @@ class Parts:
     """The objects of a training, and their Variables by path: the model's, and under "loss" the loss's own.
 
     Attributes:
-        groups: Params with rates of their own.
+        groups: Params with rates of their own, by path.
         stacks: of those, the ones that stand for a Variable in each layer of a stack, by the stack's id.
+        scalars: the groups' numbers on the device, made before a step is traced.
     """
 
     model: Layer
@@ -37,9 +38,12 @@ class Parts:
     variables: dict[str, Variable]
     groups: Groups = ()
     stacks: Mapping[int, Sequence[StackedVariable]] = field(default_factory=dict)
+    scalars: Mapping[float, jax.Array] = field(default_factory=dict)
+    # By a Variable's id, as a forward may name it by another path.
+    _own: Mapping[int, Group] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: Layer, loss: Loss, optimizer: Any, groups: Groups = ()) -> "Parts":
+    def of(cls, model: Layer, loss: Loss, optimizer: Any) -> "Parts":
         """Finds the Variables of the model and the loss as they are now."""
         variables = model.variables()
         own = {path: part for path, part in walk(loss, "loss") if isinstance(part, Variable)}
@@ -49,7 +53,13 @@ class Parts:
                 loss.require(path not in variables, "no Variable may have the path of one of the model's", path=path)
                 variables[path] = variable
                 variable.name = path
-        return cls(model, loss, optimizer, variables, groups)
+        return cls(model, loss, optimizer, variables)
+
+    def grouped(self, groups: Groups) -> "Parts":
+        """The same objects, with groups."""
+        own = {id(variable): group_of(groups, path) for path, variable in self.variables.items()}
+        numbers = {number for group in groups for number in (group.lr_scale, group.weight_decay) if number is not None}
+        return replace(self, groups=groups, scalars={number: scalar(number) for number in numbers}, _own=own)
 
     @property
     def trained(self) -> dict[str, Param]:
@@ -62,11 +72,11 @@ class Parts:
 
     def group(self, path: str) -> Group:
         """The group of a Param."""
-        return self._groups_of(self.variables[path]).pop() if self.groups else group_of((), path)
+        return self._groups_of(self.variables[path])[0] if self.groups else group_of((), path)
 
-    def _groups_of(self, variable: Variable) -> set[Group]:
+    def _groups_of(self, variable: Variable) -> list[Group]:
         members = variable.members if isinstance(variable, StackedVariable) else [variable]
-        return {group_of(self.groups, str(member.name)) for member in members}
+        return list(dict.fromkeys(self._own[id(member)] for member in members))
 
     def over_params(self, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
         """(Params that are trained,), a number for each one's gradient, in the order that they have without stacks."""
@@ -98,7 +108,7 @@ class Parts:
             if not isinstance(layer, LayerStack):
                 continue
             found = layer.stacked(path)
-            if any(len(self._groups_of(one)) > 1 for one in found):
+            if self.groups and any(len(self._groups_of(one)) > 1 for one in found):
                 continue
             # All of the first layer, then all of the second: where one is in another place too, they stay single.
             held = [id(member) for members in zip(*(one.members for one in found), strict=True) for member in members]

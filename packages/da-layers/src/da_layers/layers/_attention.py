@@ -110,6 +110,9 @@ class MultiHeadAttention(Layer):
             self._require_sequence(memory, "memory")
             own = not (self.causal or self.rotary)
             self.require(own, "a causal or rotary layer attends to x alone", memory__shape=memory.shape)
+            self.require(
+                len(memory) == len(x), f"memory must have the batch of x, {len(x)}", memory__shape=memory.shape
+            )
         asked = x if memory is None else memory
         if mask is not None:
             self.require(
@@ -156,11 +159,19 @@ class MultiHeadAttention(Layer):
             (batch, time, d_model), and the cache with these tokens.
 
         Raises:
-            ValueError: x has another shape or dtype, or the cache has no room for it.
+            ValueError: x has another shape or dtype, the cache is of another layer or batch, or has no room for x.
+                Where this is traced its length is not known: then what finds no room gets NaN.
         """
         self._require_sequence(x, "x")
+        batch, capacity, width = cache.key.shape
+        of_this = (len(x), self.d_model // self.heads * self.key_value_heads)
+        self.require(
+            (batch, width) == of_this,
+            f"cache must be of this layer and of the batch of x, of shape ({len(x)}, capacity, {of_this[1]})",
+            cache__key__shape=cache.key.shape,
+        )
         if not isinstance(cache.length, jax.core.Tracer):
-            room = cache.key.shape[1] - int(cache.length)
+            room = capacity - int(cache.length)
             self.require(
                 x.shape[1] <= room, f"x must have {room} tokens at most, as the cache has room", time=x.shape[1]
             )
@@ -170,7 +181,9 @@ class MultiHeadAttention(Layer):
             k = rotate(k, cache.length, heads=self.key_value_heads)
         key, value = (_put_in(all_, new, cache.length) for all_, new in ((cache.key, k), (cache.value, v)))
         mixed, _ = _attend(q, key, value, None, cache.length, heads=self.heads, causal=True)
-        return self.output.forward(mixed), AttentionCache(key, value, cache.length + x.shape[1])
+        length = cache.length + x.shape[1]
+        mixed = jnp.where(length <= capacity, mixed, jnp.nan)
+        return self.output.forward(mixed), AttentionCache(key, value, length)
 
     def _require_sequence(self, x: jax.Array, name: str) -> None:
         self.require(

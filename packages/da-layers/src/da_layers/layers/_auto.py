@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from .._layer import Layer
 from .._variable import Param
@@ -50,10 +51,15 @@ class AutoLayer(Layer):
         g_values, gx = pullback(g)
         for path, param in self._params_by_path().items():
             param.add_grad(g_values[path])
-        return gx
+        return jax.tree.map(_without_float0, gx)
 
     def _params_by_path(self) -> dict[str, Any]:
         return {path: part for path, part in walk(self) if isinstance(part, Param)}
+
+
+def _without_float0(gradient: Any) -> Any:
+    # What jax.vjp gives for integers; other layers give zeros.
+    return jnp.zeros(gradient.shape) if gradient.dtype == jax.dtypes.float0 else gradient
 
 
 class Lambda(AutoLayer):

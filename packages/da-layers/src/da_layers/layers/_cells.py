@@ -59,7 +59,8 @@ class Cell(Layer):
 
     def start(self, x: jax.Array) -> State:
         """The state before the first step, zeros."""
-        return tuple(jnp.zeros((x.shape[0], self.n_out), x.dtype) for _ in range(self.states))
+        dtype = jnp.result_type(x, self.weight.value)
+        return tuple(jnp.zeros((x.shape[0], self.n_out), dtype) for _ in range(self.states))
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x (batch, time, n_in), float, to (batch, time, n_out)."""

@@ -6,6 +6,7 @@ from jax import lax
 
 from .._layer import Layer
 from .._variable import Param, Variable
+from .._walk import walk
 
 
 class Checkpoint(Layer):
@@ -60,7 +61,8 @@ class Checkpoint(Layer):
         return self.inner.backward(g)
 
     def _state(self) -> list[Variable]:
-        return [variable for variable in self.inner.variables().values() if not isinstance(variable, Param)]
+        parts = (part for _, part in walk(self.inner))
+        return [part for part in parts if isinstance(part, Variable) and not isinstance(part, Param)]
 
 
 def _set(values: list[tuple[Variable, Any]]) -> None:

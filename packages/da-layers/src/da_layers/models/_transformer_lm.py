@@ -88,13 +88,21 @@ class TransformerLM(Layer):
             (batch, time + count), the tokens given and drawn.
 
         Raises:
-            ValueError: tokens of another shape, or a count or temperature below 0.
+            ValueError: tokens of another shape or dtype or outside the table, or a count or temperature below 0.
         """
         self.require(
             tokens.ndim == 2 and tokens.size > 0, "tokens must have shape (batch, time)", tokens__shape=tokens.shape
         )
+        self.require(jnp.issubdtype(tokens.dtype, jnp.integer), "tokens must be integers", tokens__dtype=tokens.dtype)
+        n_tokens, lowest, highest = self.embedding.weight.value.shape[0], int(tokens.min()), int(tokens.max())
+        self.require(
+            0 <= lowest <= highest < n_tokens,
+            f"tokens must be from 0 to {n_tokens - 1}",
+            lowest=lowest,
+            highest=highest,
+        )
         self.require(count >= 0 and temperature >= 0, "must be 0 or more", count=count, temperature=temperature)
-        batch, time = tokens.shape
+        tokens, (batch, time) = tokens.astype(jnp.int32), tokens.shape
         caches = self.start(batch, time + count) if cached else []
         text, keys = jnp.pad(tokens, ((0, 0), (0, count))), jax.random.split(as_key(key), max(count, 1))
         new = tokens

@@ -159,7 +159,8 @@ def _recorded_step(options: Options, parts: Parts, taken: Any, watch: Watch) -> 
 
 
 def _copied_parts(parts: Parts) -> Parts:
-    return Parts.of(*_copied("model, loss and optimizer", (parts.model, parts.loss, parts.optimizer)), parts.groups)
+    copies = Parts.of(*_copied("model, loss and optimizer", (parts.model, parts.loss, parts.optimizer)))
+    return copies.grouped(parts.groups)
 
 
 def _copied[T](name: str, objects: T) -> T:
