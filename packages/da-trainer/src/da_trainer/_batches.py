@@ -133,7 +133,8 @@ class Orders:
 
     def on_host(self, epoch: int) -> np.ndarray:
         """(samples,) int32, the order of an epoch."""
-        return np.random.default_rng([*self._seed, epoch]).permutation(self._samples).astype(np.int32)
+        generator = np.random.Generator(np.random.Philox([*self._seed, epoch]))
+        return generator.permutation(self._samples).astype(np.int32)
 
     def of(self, epoch: int) -> jax.Array:
         """(samples,) int32, the order of an epoch, on the device."""
