@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +10,11 @@ import jax.numpy as jnp
 from .._layer import Layer
 from .._variable import Param, Seed, as_key
 from ._initial import he_normal
-from ._window import NAMES, Axes, Padding, Window, each_axis
+from ._window import NAMES, Axes, Padding, Window
+from ._window_layer import WindowLayer
 
 
-class _Conv(Layer):
-    axes: ClassVar[int]
-
+class _Conv(WindowLayer):
     def __init__(
         self,
         n_in: int,
@@ -29,10 +28,7 @@ class _Conv(Layer):
         bias: bool = True,
     ) -> None:
         given = {"n_in": n_in, "n_out": n_out, "size": size, "stride": stride, "dilation": dilation, "groups": groups}
-        self.require_sizes(**given)
-        self.size, stride, dilation = (each_axis(number, self.axes) for number in (size, stride, dilation))
-        for numbers in (self.size, stride, dilation):
-            self.require(len(numbers) == self.axes, f"there must be one number, or {self.axes}", **given)
+        self.size, stride, dilation = self.each_axis("size", "stride", "dilation", **given)
         self.require(n_in % groups == n_out % groups == 0, "groups must divide n_in and n_out", **given)
         words = "'same', 'valid', 'causal'" if self.axes == 1 else "'same', 'valid'"
         known = (type(padding) is int and padding >= 0) or (isinstance(padding, str) and repr(padding) in words)
@@ -44,30 +40,19 @@ class _Conv(Layer):
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x (batch, *lengths, n_in), float, to (batch, *places, n_out)."""
-        names = NAMES[self.axes]
-        self.require(
-            x.ndim == self.axes + 2 and x.shape[-1] == self.n_in,
-            f"x must have shape (batch, {names}, {self.n_in})",
-            x__shape=x.shape,
-        )
-        self.require_float(x)
+        self.require_input(x)
         self.require(
             self.window.fits(x.shape[1:-1], self.size),
-            f"x, with its padding, must be at least {self.window.reach(self.size)} along {names}",
+            f"x, with its padding, must be at least {self.window.reach(self.size)} along {NAMES[self.axes]}",
             x__shape=x.shape,
         )
         if training:
             self.keep(x)
         return _conv(x, self.weight.value, self.bias.value if self.bias else None, window=self.window)
 
-    def backward(self, g: jax.Array) -> jax.Array:
-        """Maps the gradient of y to that of x; adds to weight and bias."""
-        (x,) = self.take()
-        gx, g_weight, g_bias = _conv_backward(x, self.weight.value, g, window=self.window)
-        self.weight.add_grad(g_weight)
-        if self.bias:
-            self.bias.add_grad(g_bias)
-        return gx
+    def gradients(self, x: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Those of x, of the weights and of the bias."""
+        return _conv_backward(x, self.weight.value, g, window=self.window)
 
 
 class Conv1D(_Conv):

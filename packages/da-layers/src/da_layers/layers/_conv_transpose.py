@@ -2,20 +2,17 @@
 
 import math
 from functools import partial
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from .._layer import Layer
 from .._variable import Param, Seed
 from ._initial import he_normal
-from ._window import NAMES, Axes, Padding, Window, each_axis
+from ._window import Axes, Padding, Window
+from ._window_layer import WindowLayer
 
 
-class _ConvTranspose(Layer):
-    axes: ClassVar[int]
-
+class _ConvTranspose(WindowLayer):
     def __init__(
         self,
         n_in: int,
@@ -27,10 +24,7 @@ class _ConvTranspose(Layer):
         bias: bool = True,
     ) -> None:
         given = {"n_in": n_in, "n_out": n_out, "size": size, "stride": stride}
-        self.require_sizes(**given)
-        self.size, stride = each_axis(size, self.axes), each_axis(stride, self.axes)
-        for numbers in (self.size, stride):
-            self.require(len(numbers) == self.axes, f"there must be one number, or {self.axes}", **given)
+        self.size, stride = self.each_axis("size", "stride", **given)
         known = padding in ("same", "valid") if isinstance(padding, str) else type(padding) is int and padding >= 0
         self.require(known, "padding must be 'same', 'valid' or a number of places", padding=repr(padding))
         self.n_in, self.n_out = n_in, n_out
@@ -51,13 +45,7 @@ class _ConvTranspose(Layer):
 
     def forward(self, x: jax.Array, training: bool = False) -> jax.Array:
         """Maps x (batch, *places, n_in), float, to (batch, *lengths, n_out)."""
-        names = NAMES[self.axes]
-        self.require(
-            x.ndim == self.axes + 2 and x.shape[-1] == self.n_in,
-            f"x must have shape (batch, {names}, {self.n_in})",
-            x__shape=x.shape,
-        )
-        self.require_float(x)
+        self.require_input(x)
         lengths = self.lengths(x.shape[1:-1])
         self.require(min(lengths) >= 1, "padding must leave an entry along each axis", x__shape=x.shape, y=lengths)
         if training:
@@ -65,14 +53,9 @@ class _ConvTranspose(Layer):
         bias = self.bias.value if self.bias else None
         return _spread(x, self.weight.value, bias, window=self.window, lengths=lengths)
 
-    def backward(self, g: jax.Array) -> jax.Array:
-        """Maps the gradient of y to that of x; adds to weight and bias."""
-        (x,) = self.take()
-        gx, g_weight, g_bias = _spread_backward(x, self.weight.value, g, window=self.window)
-        self.weight.add_grad(g_weight)
-        if self.bias:
-            self.bias.add_grad(g_bias)
-        return gx
+    def gradients(self, x: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Those of x, of the weights and of the bias."""
+        return _spread_backward(x, self.weight.value, g, window=self.window)
 
 
 class ConvTranspose1D(_ConvTranspose):

@@ -56,8 +56,3 @@ class Window(NamedTuple):
             dimension_numbers=(f"N{axes}C", f"{axes}IO", f"N{axes}C"),
             feature_group_count=self.groups,
         )
-
-
-def each_axis(number: int | tuple[int, ...], axes: int) -> Axes:
-    """One number for each axis."""
-    return tuple(number) if isinstance(number, (tuple, list)) else (number,) * axes
