@@ -231,6 +231,14 @@ def test_callbacks_errors_get_no_note_about_the_data(make):
     assert not hasattr(raised.value, "__notes__")
 
 
+def test_one_sample_alone_is_no_batch(mode):
+    trainer = Trainer(mlp([8, 3], 0), MSE(), SGD(0.1), compile=mode)
+    refusal = r"X must have samples along its first axis, .*Received: outputs=\[\(3,\)\]"
+    with pytest.raises(ValueError, match=refusal) as raised:
+        trainer.predict(X[0])
+    assert raised.value.__notes__[-1] == "The arguments were X.shape=(8,)."
+
+
 class Weighed(MSE):
     def __init__(self):
         self.weight = Param(1.0, role="scale")

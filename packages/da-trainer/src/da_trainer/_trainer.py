@@ -265,7 +265,11 @@ class Trainer:
         """
         data = check_inputs(X)
         with naming_shapes(data):
-            outputs = self.executor.predict(self.parts(), Batches(data, self._or_last(batch_size, data)))
+            batches = Batches(data, self._or_last(batch_size, data))
+            outputs = self.executor.predict(self.parts(), batches)
+            shapes = [leaf.shape for leaf in jax.tree.leaves(outputs[0])]
+            wanted = "X must have samples along its first axis, and the model an output for each"
+            _require(all(shape[:1] == (batches.sizes[0],) for shape in shapes), wanted, outputs=shapes)
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
 
     def verify(
