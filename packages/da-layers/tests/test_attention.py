@@ -154,7 +154,7 @@ def test_what_cannot_be_written_is_said():
     for tokens in ([[1, 11]], [[-1, 2]]):
         with pytest.raises(ValueError, match=r"tokens must be from 0 to 10\. Received: lowest=.*, highest="):
             model.generate(jnp.array(tokens), 2, 0)
-    with pytest.raises(ValueError, match=r"must be 0 or more\. Received: count=2, temperature=-1"):
+    with pytest.raises(ValueError, match=r"temperature must be 0 or more\. Received: temperature=-1"):
         model.generate(jnp.array([[1]]), 2, 0, temperature=-1)
     with pytest.raises(ValueError, match=r"blocks must be an integer of 1 or more\. Received: blocks=0"):
         transformer_lm(11, 16, 4, 24, 0, 0)

@@ -49,7 +49,10 @@ def test_an_lstm_starts_with_an_open_forget_gate():
         ),
         (lambda: Conv2D(4, 6, 3, 0, padding="causal"), "padding must be 'same', 'valid' or a number of zeros"),
         (lambda: Conv2D(4, 6, 3, 0, padding=-1), "padding must be 'same', 'valid' or a number.* Received: padding=-1"),
-        (lambda: Conv2D(4, 6, (3, 3, 3), 0), "there must be one number, or 2. Received: .*size=\\(3, 3, 3\\)"),
+        (
+            lambda: Conv2D(4, 6, (3, 3, 3), 0),
+            "size, stride, dilation must be one number, or 2. Received: .*size=\\(3, 3, 3\\)",
+        ),
         (lambda: ConvTranspose2D(4, 6, 3, 0, stride=0), "sizes must be integers of 1 or more. Received: .*stride=0"),
         (lambda: Parallel(), "there must be a layer. Received: layers=\\[\\]"),
         (lambda: Parallel(ReLU(), 3), "every part must be a Layer. Received: layers\\[1\\]=3"),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import BatchNorm, Dense, Dropout, Param, Sequential
+from da_layers import BatchNorm, Dense, Dropout, Param, Sequential, mlp
 
 
 def make(seed):
@@ -83,3 +83,15 @@ def test_shared_params_are_saved_once():
     model = Sequential(layer, layer)
     assert list(model.state_dict()) == ["layers.0.weight", "layers.0.bias"]
     assert all(isinstance(param, Param) for param in model.params())
+
+
+def test_an_npz_file_keeps_bfloat16(tmp_path):
+    model, other = (mlp([3, 4, 2], seed) for seed in (0, 1))
+    for param in [*model.params(), *other.params()]:
+        param.value = param.value.astype(jnp.bfloat16)
+    np.savez(tmp_path / "model.npz", **model.state_dict())
+    with np.load(tmp_path / "model.npz") as state:
+        other.load_state_dict(state)
+    for param, twin in zip(model.params(), other.params(), strict=True):
+        assert twin.value.dtype == jnp.bfloat16
+        np.testing.assert_array_equal(param.value, twin.value)

@@ -171,3 +171,9 @@ def test_a_number_set_later_is_checked_too(optimizer, name, value):
     assert getattr(optimizer, name) == before
     setattr(optimizer, name, jnp.float32(0.5))
     assert getattr(optimizer, name) == 0.5
+
+
+def test_step_needs_float_weights():
+    refusal = r"step\(weights, gradient\) needs weights of a float dtype\. Received: int32"
+    with pytest.raises(ValueError, match=refusal):
+        SGD(0.1).step(jnp.ones(3, jnp.int32), jnp.ones(3))

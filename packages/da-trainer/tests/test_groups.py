@@ -114,9 +114,20 @@ def test_frozen_params_keep_their_bits(mode):
     ("groups", "message"),
     [
         ({"layer.0": {}}, r"must match the path of a Param, such as layers\.0\.weight.*Received: groups\['layer\.0'\]"),
-        ({"*": {"lr": 1}}, r"groups must give lr_scale and weight_decay\. Received: groups\['\*'\]=\{'lr': 1\}"),
+        (
+            {"*": {"lr": 1}},
+            r"groups must give lr_scale or weight_decay, or both\. Received: groups\['\*'\]=\{'lr': 1\}",
+        ),
         ([("*", {})], r"groups must be a dict of settings by pattern\. Received: groups=\[\('\*', \{\}\)\]"),
         ({0: {}}, r"groups must be a dict of settings by pattern\. Received: groups=\{0: \{\}\}"),
+        (
+            {"*": {}, "layers.0.*": {"lr_scale": 0}},
+            r"must come before those that match all it matches\. Received: groups\['layers\.0\.\*'\] after '\*'",
+        ),
+        (
+            {"*bias": {"weight_decay": 1}},
+            r"weight_decay must be for Params of role 'weight'.*which matches layers\.0\.bias, layers\.2\.bias",
+        ),
         ({"*": {"lr_scale": -1}}, r"lr_scale must be a finite number of 0 or more\. Received: groups\['\*'\]"),
         ({"*": {"weight_decay": "x"}}, r"weight_decay must be a finite number of 0 or more"),
     ],

@@ -6,7 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_layers import MSE, Dense, Layer, Param, SoftmaxCrossEntropy, mlp
+from da_layers import (
+    MSE,
+    BCEWithLogits,
+    Dense,
+    Focal,
+    Hinge,
+    KLDivergence,
+    Layer,
+    Param,
+    SoftmaxCrossEntropy,
+    mlp,
+)
 from da_optim import SGD, Schedule
 from da_trainer import Callback, Trainer, bits_equal
 
@@ -229,6 +240,37 @@ def test_callbacks_errors_get_no_note_about_the_data(make):
     with pytest.raises(ValueError, match=r"^mine$") as raised:
         make().fit(X, Y, 1, 4, callbacks=[Wrong()])
     assert not hasattr(raised.value, "__notes__")
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "message"),
+    [
+        (SoftmaxCrossEntropy(), -5.0, r"SoftmaxCrossEntropy: y must be from 0 to 1\. Received: y\.min\(\)=-5\.0"),
+        (BCEWithLogits(), 2, r"BCEWithLogits: y must be from 0 to 1\. Received: y\.min\(\)=2, y\.max\(\)=2"),
+        (Focal(), 1.5, r"Focal: y must be from 0 to 1\."),
+        (KLDivergence(), -0.5, r"KLDivergence: y must be from 0 to 1\."),
+        (Hinge(), 0, r"Hinge: y must be -1 or 1\. Received: y\.min\(\)=0, y\.max\(\)=0"),
+        (Hinge(), 0.0, r"Hinge: y must be -1 or 1\."),
+    ],
+)
+def test_targets_that_a_loss_does_not_take(mode, loss, target, message):
+    trainer = Trainer(mlp([8, 3], 0), loss, SGD(0.1), compile=mode)
+    before = trainer.model.state_dict()
+    with pytest.raises(ValueError, match=message):
+        trainer.fit(X, np.full((12, 3), target), 1, 4)
+    assert bits_equal(before, trainer.model.state_dict())
+
+
+class Halves(Dense):
+    def backward(self, g):
+        return super().backward(g)[:, :4]
+
+
+def test_the_gradient_of_the_models_input_is_checked(mode):
+    trainer = Trainer(Halves(8, 3, 0), MSE(), SGD(0.1), compile=mode)
+    refusal = r"Halves: backward must return the gradient of the input, of shape \(4, 8\)\. Received: returned=\(4, 4\)"
+    with pytest.raises(ValueError, match=refusal):
+        trainer.fit(X, np.zeros((12, 3)), 1, 4)
 
 
 def test_one_sample_alone_is_no_batch(mode):

@@ -61,6 +61,20 @@ def test_verify_takes_the_weighted_steps():
     assert report.loop_losses == losses
 
 
+def test_labels_that_are_ignored_do_not_count_between_batches(mode):
+    loss, labels = SoftmaxCrossEntropy(ignore_index=-1), np.where(np.arange(13) < 8, -1, Y)
+    trainer = make(mode, loss)
+    expected = trainer.evaluate(X[8:], Y[8:], 13)
+    for batch_size in (13, 5, 2, 1):
+        np.testing.assert_allclose(trainer.evaluate(X, labels, batch_size), expected, rtol=1e-5)
+        weighted = trainer.evaluate(X, labels, batch_size, sample_weight=WEIGHTS)
+        np.testing.assert_allclose(weighted, trainer.evaluate(X[8:], Y[8:], 13, sample_weight=WEIGHTS[8:]), rtol=1e-5)
+    trainer.optimizer_prototype.lr = 0.0
+    trainer.fit(X, labels, 1, 5, X_val=X, y_val=labels)
+    for losses in (trainer.history_["train_loss"], trainer.history_["val_loss"]):
+        np.testing.assert_allclose(losses, [expected], rtol=1e-5)
+
+
 @pytest.mark.parametrize("target", ["label", "number"])
 def test_the_target_of_a_sample_without_weight_may_be_anything(mode, target):
     weights = WEIGHTS.copy()

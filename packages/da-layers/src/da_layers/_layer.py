@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from ._calls import Keeps
 from ._variable import Param, Variable
@@ -83,6 +84,13 @@ class Layer(Keeps):
         wrong += [f"unknown {path}" for path in state if path not in variables]
         if wrong:
             raise ValueError(f"state must hold a value for each variable of the model. Received: {'; '.join(wrong)}")
-        values = {path: variable.fitted(state[path]) for path, variable in variables.items()}
+        values = {path: variable.fitted(_named_dtype(state[path], variable)) for path, variable in variables.items()}
         for path, variable in variables.items():
             variable.value = values[path]
+
+
+def _named_dtype(value: Any, variable: Variable) -> Any:
+    """An .npz file keeps the bytes of bfloat16, but not the dtype's name."""
+    dtype = variable.value.dtype
+    void = isinstance(value, np.ndarray) and value.dtype.kind == "V" and value.dtype.itemsize == dtype.itemsize
+    return value.view(dtype) if void else value

@@ -99,8 +99,13 @@ class Optimizer(ABC):
             The new weights.
 
         Raises:
-            ValueError: if the gradient, or slots made for other weights, only fit by broadcasting.
+            ValueError: if the weights are of no float dtype, or the gradient or slots made for others only fit by
+                broadcasting.
         """
+        if not jnp.issubdtype(jnp.result_type(weights), jnp.floating):
+            raise ValueError(
+                f"step(weights, gradient) needs weights of a float dtype. Received: {jnp.result_type(weights)}"
+            )
         slots = self.init(weights) if self.slots is None else self.slots
         new_weights, slots = self.update(weights, gradient, slots, self.lr)
         if new_weights.shape != jnp.shape(weights):

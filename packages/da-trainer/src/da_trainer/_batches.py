@@ -91,7 +91,7 @@ class Batches:
     def mean_over_samples(self, losses: Any, counted: Any = True, epoch: int = 0) -> float:
         """The mean of the losses of a pass, each weighed by its batch's samples; over those that are `counted`.
 
-        Where samples have weights, each loss is weighed by the sum of its batch's.
+        Where samples count differently, as by weights, each loss is weighed by what its batch's samples count.
         """
         weights = np.where(counted, self._weights(epoch), 0)
         total = weights.sum()
@@ -103,9 +103,9 @@ class Batches:
         return np.array(self.sizes, np.float64)
 
     def _weights(self, epoch: int) -> np.ndarray:
-        if len(self.data.arrays) < 3:
+        of_samples = self.data.counts
+        if of_samples is None:
             return self._sizes
-        of_samples = np.asarray(self.data.arrays[2], np.float64).reshape(self.data.samples, -1).sum(1)
         if self.orders is not None:
             of_samples = of_samples[self.orders.on_host(epoch)]
         return np.array([of_samples[i * self.batch_size :][:size].sum() for i, size in enumerate(self.sizes)])

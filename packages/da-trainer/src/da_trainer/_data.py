@@ -22,11 +22,13 @@ class Data:
         arrays: (X,), (X, y) or (X, y, sample_weight); each an array, a tuple or a dict of arrays.
         samples: length of every first axis.
         labels: smallest and largest entry where y is of an integer dtype, else None.
+        counts: (samples,) how much each counts in a mean over batches; None where all count alike.
     """
 
     arrays: tuple[Any, ...]
     samples: int
     labels: tuple[int, int] | None = None
+    counts: np.ndarray | None = None
 
     def shapes(self, samples: int) -> tuple[Any, ...]:
         """The arrays of so many samples, without their numbers."""
@@ -38,7 +40,8 @@ class Data:
     def head(self, samples: int) -> "Data":
         """The first samples."""
         arrays = jax.tree.map(lambda array: array[:samples], self.arrays)
-        return replace(self, arrays=arrays, samples=min(samples, self.samples))
+        counts = None if self.counts is None else self.counts[:samples]
+        return replace(self, arrays=arrays, samples=min(samples, self.samples), counts=counts)
 
 
 def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
@@ -56,13 +59,15 @@ def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
 
 
 def check_pairs(
-    X: Any, y: Any, finite: bool = True, names: tuple[str, str] = ("X", "y"), weights: jax.Array | None = None
+    X: Any, y: Any, loss: Loss, finite: bool = True, sample_weight: Any = None, names: tuple[str, str] = ("X", "y")
 ) -> Data:
-    """Inputs and targets of the same length, and the weights of the samples where they have some.
+    """Inputs and targets of the same length for a loss, and the weights of the samples where they have some.
 
     Raises:
-        ValueError: as `check_inputs` raises, for X, and for y where a sample counts; or the lengths differ.
+        ValueError: as `check_inputs` raises, for X, and for y where a sample counts; or the lengths differ, or the loss
+            takes no such targets or weights.
     """
+    weights = None if sample_weight is None else _weights(sample_weight, loss)
     inputs = check_inputs(X, finite, names[0])
     targets = _on_device(names[1], y, np.int32)
     samples = _samples(names[1], targets)
@@ -80,11 +85,17 @@ def check_pairs(
             labels = (int(counted.min()), int(counted.max()))
         elif finite:
             _require_finite(where, counted)
-    arrays = (*inputs.arrays, targets)
-    return Data(arrays if weights is None else (*arrays, weights), samples, labels)
+            loss.check_targets(float(counted.min()), float(counted.max()))
+    arrays, counts = (*inputs.arrays, targets), loss.counted(targets, weights)
+    return Data(
+        arrays if weights is None else (*arrays, weights),
+        samples,
+        labels,
+        None if counts is None else np.asarray(counts, np.float64),
+    )
 
 
-def check_weights(sample_weight: Any, loss: Loss) -> jax.Array:
+def _weights(sample_weight: Any, loss: Loss) -> jax.Array:
     """The weights of the samples, float.
 
     Raises:

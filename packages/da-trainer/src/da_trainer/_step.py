@@ -62,7 +62,13 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
     prediction = parts.model.forward(x, training=True)
     watch("prediction", "", prediction)
     loss = _loss(parts, prediction, target)
-    parts.model.backward(_loss_backward(parts, prediction))
+    g = parts.model.backward(_loss_backward(parts, prediction))
+    shape = getattr(x, "shape", None)
+    parts.model.require(
+        g is None or getattr(g, "shape", shape) == shape,
+        f"backward must return the gradient of the input, of shape {shape}",
+        returned=getattr(g, "shape", None),
+    )
 
     finite = _all_finite(loss, [param.grad for param in params.values()])
     if rates.clip_norm is not None:

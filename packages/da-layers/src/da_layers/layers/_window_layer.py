@@ -33,7 +33,7 @@ class WindowLayer(Layer):
             for size in (given[name] for name in names)
         ]
         for sizes in found:
-            self.require(len(sizes) == self.axes, f"there must be one number, or {self.axes}", **given)
+            self.require(len(sizes) == self.axes, f"{', '.join(names)} must be one number, or {self.axes}", **given)
         return found
 
     def require_input(self, x: jax.Array) -> None:

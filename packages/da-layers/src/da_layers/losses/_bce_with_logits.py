@@ -25,6 +25,10 @@ class BCEWithLogits(MeanLoss):
         (0.6931, [0.25, -0.25])
     """
 
+    def check_targets(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError unless targets are from 0 to 1."""
+        self.require_shares(lowest, highest)
+
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For float logits and a target of the same shape."""
         self.require_same_shape(prediction, target)

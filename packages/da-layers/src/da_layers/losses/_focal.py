@@ -35,6 +35,10 @@ class Focal(MeanLoss):
         self.require(alpha is None or 0 <= alpha <= 1, "alpha must be None or in [0, 1]", alpha=alpha)
         self.gamma, self.alpha = float(gamma), alpha
 
+    def check_targets(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError unless targets are from 0 to 1."""
+        self.require_shares(lowest, highest)
+
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For float logits and a target of 0 and 1 of the same shape."""
         self.require_same_shape(prediction, target)

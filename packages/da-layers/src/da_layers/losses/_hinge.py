@@ -25,6 +25,10 @@ class Hinge(MeanLoss):
         (0.75, [0.0, 0.5])
     """
 
+    def check_targets(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError unless the smallest and the largest target are -1 or 1."""
+        self.require({lowest, highest} <= {-1, 1}, "y must be -1 or 1", **{"y.min()": lowest, "y.max()": highest})
+
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For float scores and a target of the same shape."""
         self.require_same_shape(prediction, target)

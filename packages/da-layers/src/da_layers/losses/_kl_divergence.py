@@ -23,6 +23,10 @@ class KLDivergence(MeanLoss):
         (0.6931, [[0.5, -0.5]])
     """
 
+    def check_targets(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError unless targets are from 0 to 1."""
+        self.require_shares(lowest, highest)
+
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For logits (..., classes) and probabilities of the same shape."""
         self.require_same_shape(prediction, target)

@@ -11,7 +11,7 @@ class Loss(Keeps):
     """An object that maps a prediction and a target to one number, and gives the gradient of the prediction.
 
     A subclass writes `forward`, which hands what backward needs to `self.keep(...)`, and `backward`, which gets it
-    from `self.take()`. It may also write `check_labels`.
+    from `self.take()`. It may also write `counted`, `check_labels` and `check_targets`.
 
     Example:
         >>> import jax.numpy as jnp
@@ -49,12 +49,36 @@ class Loss(Keeps):
             target=_shapes(target),
         )
 
+    def counted(self, target: Any, sample_weight: jax.Array | None = None) -> jax.Array | None:
+        """How much each sample counts in a mean over several batches: (samples,); None where all count alike.
+
+        Args:
+            target: as for `forward`.
+            sample_weight: (samples, ...), what `forward` weighs the samples by.
+        """
+        return None if sample_weight is None else sample_weight.reshape(len(sample_weight), -1).sum(1)
+
     def check_labels(self, prediction: Any, lowest: int, highest: int) -> None:
         """Raises a ValueError where integer targets from `lowest` to `highest` do not fit the prediction.
 
-        Called before the first step with the prediction's shape and the range of the integer targets; any integer
-        will do for a loss that does not override it.
+        Called before the first step with the prediction's shape and the range of the integer targets; as
+        `check_targets` for a loss that does not override it.
         """
+        self.check_targets(lowest, highest)
+
+    def check_targets(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError where the loss takes no targets from `lowest` to `highest`; any will do by default."""
+
+    def require_shares(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError unless targets are from 0 to 1, but for rounding."""
+        self.require(
+            lowest >= -_ROUNDING and highest <= 1 + _ROUNDING,
+            "y must be from 0 to 1",
+            **{"y.min()": lowest, "y.max()": highest},
+        )
+
+
+_ROUNDING = 1e-3
 
 
 def _shapes(tree: Any) -> Any:

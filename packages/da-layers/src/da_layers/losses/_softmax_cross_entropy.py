@@ -73,6 +73,16 @@ class SoftmaxCrossEntropy(MeanLoss):
         counts = jnp.issubdtype(target.dtype, jnp.integer) or target.dtype == bool
         return bool(counts) and target.shape == prediction.shape[:-1]
 
+    def check_targets(self, lowest: float, highest: float) -> None:
+        """Raises a ValueError unless targets are from 0 to 1."""
+        self.require_shares(lowest, highest)
+
+    def counted(self, target: Any, sample_weight: jax.Array | None = None) -> jax.Array | None:
+        """Labels that are ignored do not count."""
+        if self.ignore_index is not None and hasattr(target, "dtype") and jnp.issubdtype(target.dtype, jnp.integer):
+            sample_weight = _without(target, sample_weight, ignored=self.ignore_index)
+        return super().counted(target, sample_weight)
+
     def check_labels(self, prediction: Any, lowest: int, highest: int) -> None:
         """Raises a ValueError where labels from `lowest` to `highest` do not fit the classes of `prediction`."""
         if not hasattr(prediction, "shape"):

@@ -90,6 +90,7 @@ class TransformerLM(Layer):
         Raises:
             ValueError: tokens of another shape or dtype or outside the table, or a count or temperature below 0.
         """
+        tokens = jnp.asarray(tokens)
         self.require(
             tokens.ndim == 2 and tokens.size > 0, "tokens must have shape (batch, time)", tokens__shape=tokens.shape
         )
@@ -101,7 +102,8 @@ class TransformerLM(Layer):
             lowest=lowest,
             highest=highest,
         )
-        self.require(count >= 0 and temperature >= 0, "must be 0 or more", count=count, temperature=temperature)
+        self.require(isinstance(count, int) and count >= 0, "count must be an integer of 0 or more", count=count)
+        self.require(temperature >= 0, "temperature must be 0 or more", temperature=temperature)
         tokens, (batch, time) = tokens.astype(jnp.int32), tokens.shape
         caches = self.start(batch, time + count) if cached else []
         text, keys = jnp.pad(tokens, ((0, 0), (0, count))), jax.random.split(as_key(key), max(count, 1))
