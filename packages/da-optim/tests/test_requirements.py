@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from da_optim import SGD, AdaGrad, Adam, RMSProp, check_optimizer
+from da_optim import SGD, AdaGrad, Adam, RMSProp, check_optimizer, clip_by_global_norm
 
 NOT_NON_NEGATIVE = [-1, -1e-9, math.nan, math.inf, None, "0.1", [0.1], np.ones(2)]
 NOT_BELOW_ONE = [-0.1, 1, 1.5, math.nan, math.inf, None, "0.9"]
@@ -177,3 +177,9 @@ def test_step_needs_float_weights():
     refusal = r"step\(weights, gradient\) needs weights of a float dtype\. Received: int32"
     with pytest.raises(ValueError, match=refusal):
         SGD(0.1).step(jnp.ones(3, jnp.int32), jnp.ones(3))
+
+
+@pytest.mark.parametrize("max_norm", [-1.0, math.nan])
+def test_clipping_needs_a_norm_of_0_or_more(max_norm):
+    with pytest.raises(ValueError, match=rf"max_norm must be >= 0\. Received: max_norm={max_norm}"):
+        clip_by_global_norm([jnp.ones(3)], max_norm)

@@ -42,6 +42,9 @@ def clip_by_global_norm(
     Returns:
         The clipped gradients, with their shapes and dtypes, and the norm from before clipping.
 
+    Raises:
+        ValueError: if max_norm is a number below 0 or NaN.
+
     Source:
         Pascanu, Mikolov and Bengio 2013, "On the difficulty of training recurrent neural networks",
         Algorithm 1.
@@ -51,6 +54,8 @@ def clip_by_global_norm(
         >>> clip_by_global_norm([jnp.array([3.0]), jnp.array([4.0])], max_norm=2.5)
         ([Array([1.5], dtype=float32), Array([2.], dtype=float32)], Array(5., dtype=float32))
     """
+    if not isinstance(max_norm, jax.Array) and not max_norm >= 0:
+        raise ValueError(f"max_norm must be >= 0. Received: max_norm={max_norm!r}")
     gradients = list(gradients)
     scale, norm = clipping_scale(_stacked_sums(gradients), max_norm)
     return [scale_gradient(gradient, scale) for gradient in gradients], norm
