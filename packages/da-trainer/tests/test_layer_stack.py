@@ -236,7 +236,7 @@ def test_a_step_that_was_traced_leaves_no_gradient_in_the_stack(tracers):
     trained = trainer(True)
     parts = trained.parts()
     trained.executor.load(parts)
-    steps = Batches(check_pairs(X[:16], Y[:16]), 8)
+    steps = Batches(check_pairs(X[:16], Y[:16], trained.loss), 8)
     trained.executor.run(parts, steps, range(1), trained.rates(range(1), 2), trained.options)
     assert tracers(parts) == []
 
