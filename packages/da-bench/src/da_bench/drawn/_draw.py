@@ -34,7 +34,7 @@ class Training:
         epochs: passes over the 13 samples: 5 to 30 steps.
         shuffle: whether the samples are in another order each epoch.
         watched: whether a callback looks at each step.
-        grouped: whether the first layer has rates of its own.
+        grouped: whether weights have rates of their own.
         weighted: whether each sample has a weight, 0 for some.
         seed: of parameters and data.
     """
@@ -90,7 +90,7 @@ class Training:
         if self.decay != "no decay":
             options |= {"weight_decay": 0.01, "decay": self.decay}
         if self.grouped:
-            options["groups"] = {"layers.0.*": {"lr_scale": 0.5, "weight_decay": 0.1}}
+            options["groups"] = {"*.weight": {"lr_scale": 0.5, "weight_decay": 0.1}}
         optimizer, schedule = OPTIMIZERS[self.optimizer](), SCHEDULES[self.schedule]()
         trainer = Trainer(self.model(), LOSSES[self.loss].make(), optimizer, schedule, compile=compile, **options)
         losses = _Losses()
