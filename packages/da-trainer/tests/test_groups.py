@@ -1,5 +1,7 @@
 """Params with a learning rate or a weight decay of their own, in both executors."""
 
+import copy
+
 import numpy as np
 import pytest
 from da_layers import MSE, Checkpoint, Dense, LayerStack, ReLU, Residual, Sequential, mlp
@@ -69,6 +71,13 @@ def test_groups_of_a_stack_of_checkpoints(pattern):
         make(mode, model(), groups={pattern: {"lr_scale": 0.1}}).fit(X, Y, 2, 6) for mode in (False, True)
     )
     assert bits_equal(state(loop), state(compiled))
+
+
+def test_verify_finds_where_a_step_with_groups_parts():
+    report = make("fused", groups={"*.weight": {"lr_scale": 0.3}}).verify(X, Y, 5, steps=6)
+    assert len(report.loop_losses) == 6
+    copied = copy.deepcopy(make(True).parts())
+    assert [copied.group(path).lr_scale for path in copied.trained] == [0.5, 0.5, 1, 1]
 
 
 def test_the_first_pattern_counts_and_decayed_tells():

@@ -39,8 +39,8 @@ class Parts:
     groups: Groups = ()
     stacks: Mapping[int, Sequence[StackedVariable]] = field(default_factory=dict)
     scalars: Mapping[float, jax.Array] = field(default_factory=dict)
-    # By a Variable's id, as a forward may name it by another path.
-    _own: Mapping[int, Group] = field(default_factory=dict)
+    # By Variable, as a forward may name it by another path, and copies are of other Variables.
+    _own: Mapping[Variable, Group] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Layer, loss: Loss, optimizer: Any) -> "Parts":
@@ -57,7 +57,7 @@ class Parts:
 
     def grouped(self, groups: Groups) -> "Parts":
         """The same objects, with groups."""
-        own = {id(variable): group_of(groups, path) for path, variable in self.variables.items()}
+        own = {variable: group_of(groups, path) for path, variable in self.variables.items()}
         numbers = {number for group in groups for number in (group.lr_scale, group.weight_decay) if number is not None}
         return replace(self, groups=groups, scalars={number: scalar(number) for number in numbers}, _own=own)
 
@@ -76,7 +76,7 @@ class Parts:
 
     def _groups_of(self, variable: Variable) -> list[Group]:
         members = variable.members if isinstance(variable, StackedVariable) else [variable]
-        return list(dict.fromkeys(self._own[id(member)] for member in members))
+        return list(dict.fromkeys(self._own[member] for member in members))
 
     def over_params(self, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
         """(Params that are trained,), a number for each one's gradient, in the order that they have without stacks."""
