@@ -58,6 +58,12 @@ def check_inputs(X: Any, finite: bool = True, name: str = "X") -> Data:
     return Data((arrays,), _samples(name, arrays))
 
 
+def check_loss(loss: Any) -> None:
+    """Raises a ValueError unless it is a Loss."""
+    if not isinstance(loss, Loss):
+        raise ValueError(f"loss must be a da_layers.Loss. Received: loss={loss!r}")
+
+
 def check_pairs(
     X: Any, y: Any, loss: Loss, finite: bool = True, sample_weight: Any = None, names: tuple[str, str] = ("X", "y")
 ) -> Data:
@@ -67,6 +73,7 @@ def check_pairs(
         ValueError: as `check_inputs` raises, for X, and for y where a sample counts; or the lengths differ, or the loss
             takes no such targets or weights.
     """
+    check_loss(loss)
     weights = None if sample_weight is None else _weights(sample_weight, loss)
     inputs = check_inputs(X, finite, names[0])
     targets = _on_device(names[1], y, np.int32)

@@ -24,12 +24,12 @@ class Group(NamedTuple):
 
 
 Groups = tuple[Group, ...]
-_ALL_OTHERS = Group("*")
+ALL_OTHERS = Group("*")
 
 
 def group_of(groups: Groups, path: str) -> Group:
     """The first group whose pattern matches the path."""
-    return next((group for group in groups if fnmatchcase(path, group.pattern)), _ALL_OTHERS)
+    return next((group for group in groups if fnmatchcase(path, group.pattern)), ALL_OTHERS)
 
 
 def check_groups(groups: Any, params: Mapping[str, Param]) -> Groups:

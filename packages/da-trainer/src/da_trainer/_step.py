@@ -62,13 +62,7 @@ def train_step(parts: Parts, batch: Any, rates: Rates, options: Options, watch: 
     prediction = parts.model.forward(x, training=True)
     watch("prediction", "", prediction)
     loss = _loss(parts, prediction, target)
-    g = parts.model.backward(_loss_backward(parts, prediction))
-    shape = getattr(x, "shape", None)
-    parts.model.require(
-        g is None or getattr(g, "shape", shape) == shape,
-        f"backward must return the gradient of the input, of shape {shape}",
-        returned=getattr(g, "shape", None),
-    )
+    _model_backward(parts, x, _loss_backward(parts, prediction))
 
     finite = _all_finite(loss, [param.grad for param in params.values()])
     if rates.clip_norm is not None:
@@ -146,6 +140,17 @@ def _loss_backward(parts: Parts, prediction: Any) -> Any:
         shape == returned, f"backward must return the gradient of the prediction, of shape {shape}", returned=returned
     )
     return g
+
+
+def _model_backward(parts: Parts, x: Any, g: Any) -> None:
+    g = parts.model.backward(g)
+    shape = getattr(x, "shape", None)
+    returned = getattr(g, "shape", shape)
+    parts.model.require(
+        g is None or returned == shape,
+        f"backward must return the gradient of the input, of shape {shape}",
+        returned=returned,
+    )
 
 
 def decays(param: Param) -> bool:

@@ -14,7 +14,7 @@ from ._batches import Batches
 from ._callbacks import Callback, is_callback
 from ._compilation_cache import use_compilation_cache
 from ._compiled import Compiled
-from ._data import Data, check_inputs, check_key, check_pairs, naming_shapes
+from ._data import Data, check_inputs, check_key, check_loss, check_pairs, naming_shapes
 from ._early_stopping import EarlyStopping
 from ._fit import Plan, fit
 from ._groups import check_groups
@@ -194,7 +194,7 @@ class Trainer:
             FloatingPointError: a loss or gradient is NaN or infinite and on_nonfinite is "raise".
         """
         finite = self.on_nonfinite == "raise"
-        data = self._pairs(X, y, finite, sample_weight)
+        data = check_pairs(X, y, self.loss, finite, sample_weight)
         epochs, batch_size = check_count("epochs", epochs, 0), check_count("batch_size", batch_size, 1)
         callbacks = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
         _require(
@@ -211,7 +211,7 @@ class Trainer:
         _require(isinstance(shuffle, bool), "shuffle must be True or False", shuffle=shuffle)
         given = {name: "None" if value is None else "given" for name, value in (("X_val", X_val), ("y_val", y_val))}
         _require(len({*given.values()}) == 1, "X_val and y_val must be given together", **given)
-        validation = None if X_val is None else self._pairs(X_val, y_val, finite, names=("X_val", "y_val"))
+        validation = None if X_val is None else check_pairs(X_val, y_val, self.loss, finite, names=("X_val", "y_val"))
         stopping = None
         if patience is not None:
             check_count("patience", patience, 1)
@@ -246,7 +246,7 @@ class Trainer:
         Raises:
             ValueError: as `fit` raises.
         """
-        data = self._pairs(X, y, sample_weight=sample_weight)
+        data = check_pairs(X, y, self.loss, sample_weight=sample_weight)
         with naming_shapes(data):
             return self.loss_on(self.parts(), data, self._or_last(batch_size, data))
 
@@ -316,7 +316,7 @@ class Trainer:
             >>> print(trainer.verify(X, X, batch_size=32, steps=10).verdict)
             the same bits in all 10 steps
         """
-        data = self._pairs(X, y, self.on_nonfinite == "raise", sample_weight)
+        data = check_pairs(X, y, self.loss, self.on_nonfinite == "raise", sample_weight)
         counts = check_count("batch_size", batch_size, 1), check_count("steps", steps, 1)
         return verify(self, data, *counts, jax.random.PRNGKey(0) if key is None else check_key(key), shuffle)
 
@@ -392,7 +392,7 @@ class Trainer:
             ValueError: one of them, or another setting of the trainer, is not what it must be.
         """
         _require(isinstance(self.model, Layer), "model must be a da_layers.Layer", model=self.model)
-        self._check_loss()
+        check_loss(self.loss)
         check_optimizer(self.optimizer_prototype)
         if self.schedule is not None:
             check_schedule("schedule", self.schedule)
@@ -407,13 +407,6 @@ class Trainer:
             return parts
         params = {path: variable for path, variable in parts.variables.items() if isinstance(variable, Param)}
         return parts.grouped(check_groups(self.groups, params))
-
-    def _check_loss(self) -> None:
-        _require(isinstance(self.loss, Loss), "loss must be a da_layers.Loss", loss=self.loss)
-
-    def _pairs(self, X: Any, y: Any, *args: Any, **options: Any) -> Data:
-        self._check_loss()
-        return check_pairs(X, y, self.loss, *args, **options)
 
     def loss_on(self, parts: Parts, data: Data, batch_size: int) -> float:
         """The loss on checked data, the mean over the samples."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from da_layers import Layer, LayerStack, Loss, Param, StackedVariable, Variable, walk
 
-from ._groups import Group, Groups, group_of
+from ._groups import ALL_OTHERS, Group, Groups, group_of
 
 
 class Values(NamedTuple):
@@ -72,11 +72,9 @@ class Parts:
 
     def group(self, path: str) -> Group:
         """The group of a Param."""
-        return self._groups_of(self.variables[path])[0] if self.groups else group_of((), path)
-
-    def _groups_of(self, variable: Variable) -> list[Group]:
-        members = variable.members if isinstance(variable, StackedVariable) else [variable]
-        return list(dict.fromkeys(self._own[member] for member in members))
+        variable = self.variables[path]
+        # What stands for several, stands for such as have one group.
+        return self._own.get(variable.members[0] if isinstance(variable, StackedVariable) else variable, ALL_OTHERS)
 
     def over_params(self, function: Callable[[jax.Array], jax.Array]) -> jax.Array:
         """(Params that are trained,), a number for each one's gradient, in the order that they have without stacks."""
@@ -108,7 +106,7 @@ class Parts:
             if not isinstance(layer, LayerStack):
                 continue
             found = layer.stacked(path)
-            if self.groups and any(len(self._groups_of(one)) > 1 for one in found):
+            if any(len({self._own.get(member) for member in one.members}) > 1 for one in found):
                 continue
             # All of the first layer, then all of the second: where one is in another place too, they stay single.
             held = [id(member) for members in zip(*(one.members for one in found), strict=True) for member in members]

@@ -170,7 +170,8 @@ class MultiHeadAttention(Layer):
             f"cache must be of this layer and of the batch of x, of shape ({len(x)}, capacity, {of_this[1]})",
             cache__key__shape=cache.key.shape,
         )
-        if not isinstance(cache.length, jax.core.Tracer):
+        traced = isinstance(cache.length, jax.core.Tracer)
+        if not traced:
             room = capacity - int(cache.length)
             self.require(
                 x.shape[1] <= room, f"x must have {room} tokens at most, as the cache has room", time=x.shape[1]
@@ -182,7 +183,8 @@ class MultiHeadAttention(Layer):
         key, value = (_put_in(all_, new, cache.length) for all_, new in ((cache.key, k), (cache.value, v)))
         mixed, _ = _attend(q, key, value, None, cache.length, heads=self.heads, causal=True)
         length = cache.length + x.shape[1]
-        mixed = jnp.where(length <= capacity, mixed, jnp.nan)
+        if traced:
+            mixed = jnp.where(length <= capacity, mixed, jnp.nan)
         return self.output.forward(mixed), AttentionCache(key, value, length)
 
     def _require_sequence(self, x: jax.Array, name: str) -> None:

@@ -36,7 +36,6 @@ class Cell(Layer):
     recurrent_bias: Param | None = None
 
     def __init__(self, n_in: int, n_out: int, key: Seed, reverse: bool) -> None:
-        self.require_sizes(n_in=n_in, n_out=n_out)
         self.n_in, self.n_out, self.reverse = n_in, n_out, reverse
         input_key, recurrent_key = jax.random.split(as_key(key))
         self.weight = normal(input_key, (n_in, self.gates * n_out), 1 / math.sqrt(n_in))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from ._loss import check_shares
 from ._mean_loss import Formula, MeanLoss
 
 
@@ -25,9 +26,7 @@ class BCEWithLogits(MeanLoss):
         (0.6931, [0.25, -0.25])
     """
 
-    def check_targets(self, lowest: float, highest: float) -> None:
-        """Raises a ValueError unless targets are from 0 to 1."""
-        self.require_shares(lowest, highest)
+    check_targets = check_shares
 
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For float logits and a target of the same shape."""

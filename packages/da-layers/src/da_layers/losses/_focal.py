@@ -5,6 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
+from ._loss import check_shares
 from ._mean_loss import Formula, MeanLoss
 
 
@@ -35,9 +36,7 @@ class Focal(MeanLoss):
         self.require(alpha is None or 0 <= alpha <= 1, "alpha must be None or in [0, 1]", alpha=alpha)
         self.gamma, self.alpha = float(gamma), alpha
 
-    def check_targets(self, lowest: float, highest: float) -> None:
-        """Raises a ValueError unless targets are from 0 to 1."""
-        self.require_shares(lowest, highest)
+    check_targets = check_shares
 
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For float logits and a target of 0 and 1 of the same shape."""

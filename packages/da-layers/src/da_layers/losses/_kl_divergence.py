@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from ._loss import check_shares
 from ._mean_loss import Formula, MeanLoss
 
 
@@ -23,9 +24,7 @@ class KLDivergence(MeanLoss):
         (0.6931, [[0.5, -0.5]])
     """
 
-    def check_targets(self, lowest: float, highest: float) -> None:
-        """Raises a ValueError unless targets are from 0 to 1."""
-        self.require_shares(lowest, highest)
+    check_targets = check_shares
 
     def formula(self, prediction: jax.Array, target: jax.Array) -> tuple[Formula, tuple[float, ...]]:
         """For logits (..., classes) and probabilities of the same shape."""

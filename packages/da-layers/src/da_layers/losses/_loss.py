@@ -69,16 +69,17 @@ class Loss(Keeps):
     def check_targets(self, lowest: float, highest: float) -> None:
         """Raises a ValueError where the loss takes no targets from `lowest` to `highest`; any will do by default."""
 
-    def require_shares(self, lowest: float, highest: float) -> None:
-        """Raises a ValueError unless targets are from 0 to 1, but for rounding."""
-        self.require(
-            lowest >= -_ROUNDING and highest <= 1 + _ROUNDING,
-            "y must be from 0 to 1",
-            **{"y.min()": lowest, "y.max()": highest},
-        )
-
 
 _ROUNDING = 1e-3
+
+
+def check_shares(loss: Loss, lowest: float, highest: float) -> None:
+    """Raises a ValueError unless targets are from 0 to 1, but for rounding; the `check_targets` of some losses."""
+    loss.require(
+        lowest >= -_ROUNDING and highest <= 1 + _ROUNDING,
+        "y must be from 0 to 1",
+        **{"y.min()": lowest, "y.max()": highest},
+    )
 
 
 def _shapes(tree: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ._loss import check_shares
 from ._mean_loss import Formula, MeanLoss, spread
 
 
@@ -73,9 +74,7 @@ class SoftmaxCrossEntropy(MeanLoss):
         counts = jnp.issubdtype(target.dtype, jnp.integer) or target.dtype == bool
         return bool(counts) and target.shape == prediction.shape[:-1]
 
-    def check_targets(self, lowest: float, highest: float) -> None:
-        """Raises a ValueError unless targets are from 0 to 1."""
-        self.require_shares(lowest, highest)
+    check_targets = check_shares
 
     def counted(self, target: Any, sample_weight: jax.Array | None = None) -> jax.Array | None:
         """Labels that are ignored do not count."""
