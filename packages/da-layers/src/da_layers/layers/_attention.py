@@ -11,6 +11,7 @@ from jax import lax
 from .._layer import Layer
 from .._variable import Seed, as_key
 from ._dense import Dense
+from ._dot import dot
 from ._rotary import rotate
 from ._softmax import softmax, softmax_backward
 
@@ -232,7 +233,7 @@ def _attend(
     (batch, time, size), asked = q.shape, k.shape[1]
     groups = k.shape[2] // (size // heads)
     q, k, v = _sharing(_split(q, heads), groups), _split(k, groups), _split(v, groups)
-    scores = lax.dot_general(q, k, (((3,), (3,)), _HEADS)) * (1 / math.sqrt(q.shape[-1]))
+    scores = dot(q, k, ((3,), (3,)), _HEADS) * (1 / math.sqrt(q.shape[-1]))
     allowed = None if mask is None else mask[:, None, None]
     if causal:
         seen = jnp.arange(asked) <= start + jnp.arange(time)[:, None]
@@ -243,7 +244,7 @@ def _attend(
     else:
         # Nothing has a part in what may see nothing.
         p = jnp.where(allowed, softmax(jnp.where(allowed, scores, jnp.finfo(scores.dtype).min)), 0)
-    mixed = lax.dot_general(p, v, (((3,), (2,)), _HEADS))
+    mixed = dot(p, v, ((3,), (2,)), _HEADS)
     return _join(mixed.reshape(batch, heads, time, -1)), _Kept(q, k, v, p)
 
 
@@ -253,11 +254,11 @@ def _attend_backward(kept: _Kept, g: jax.Array) -> tuple[jax.Array, jax.Array, j
     (batch, time, size), (_, groups, _, of_head) = g.shape, k.shape
     heads = size // of_head
     g = _sharing(_split(g, heads), groups)
-    g_value = lax.dot_general(p.transpose(0, 1, 3, 2), g, (((3,), (2,)), _HEADS))
-    g_p = lax.dot_general(g, v, (((3,), (3,)), _HEADS))
+    g_value = dot(p.transpose(0, 1, 3, 2), g, ((3,), (2,)), _HEADS)
+    g_p = dot(g, v, ((3,), (3,)), _HEADS)
     g_scores = softmax_backward(p, g_p) * (1 / math.sqrt(of_head))
-    g_query = lax.dot_general(g_scores, k, (((3,), (2,)), _HEADS))
-    g_key = lax.dot_general(g_scores.transpose(0, 1, 3, 2), q, (((3,), (2,)), _HEADS))
+    g_query = dot(g_scores, k, ((3,), (2,)), _HEADS)
+    g_key = dot(g_scores.transpose(0, 1, 3, 2), q, ((3,), (2,)), _HEADS)
     return _join(g_value), _join(g_key), _join(g_query.reshape(batch, heads, time, of_head))
 
 

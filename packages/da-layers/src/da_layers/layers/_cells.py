@@ -11,6 +11,7 @@ from jax import lax
 from .._layer import Layer
 from .._variable import Param, Seed, as_key
 from ._dense import product, product_backward, weight_gradient
+from ._dot import dot
 from ._initial import normal
 
 # (h,), or (h, c) of an LSTM; each (batch, n_out).
@@ -121,7 +122,7 @@ def _run_backward(
     def body(g_state: State, taken: Any) -> tuple[State, Any]:
         g_y, (state, of_step) = taken
         g_a, g_r, g_before = cell.retreat(of_step, state, (g_state[0] + g_y, *g_state[1:]))
-        through_r = lax.dot_general(g_r, recurrent, (((1,), (1,)), ((), ())))
+        through_r = dot(g_r, recurrent, ((1,), (1,)))
         return (g_before[0] + through_r, *g_before[1:]), (g_a, g_r)
 
     states, _ = needed

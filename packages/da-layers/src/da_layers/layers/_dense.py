@@ -6,6 +6,7 @@ from jax import lax
 
 from .._layer import Layer
 from .._variable import Param, Seed
+from ._dot import dot
 from ._initial import he_normal
 
 
@@ -68,7 +69,7 @@ _FEW_ROWS = 3
 
 @jax.jit
 def product(x: jax.Array, weight: jax.Array) -> jax.Array:
-    return lax.dot_general(x, weight, (((x.ndim - 1,), (0,)), ((), ())))
+    return dot(x, weight, ((x.ndim - 1,), (0,)))
 
 
 @jax.jit
@@ -79,17 +80,16 @@ def _affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
 @jax.jit
 def product_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows = tuple(range(x.ndim - 1))
-    g_input = lax.dot_general(g, weight, (((g.ndim - 1,), (1,)), ((), ())))
+    g_input = dot(g, weight, ((g.ndim - 1,), (1,)))
     return g_input, weight_gradient(x, g, rows)
 
 
 def weight_gradient(x: jax.Array, g: jax.Array, rows: tuple[int, ...]) -> jax.Array:
     """The sum over `rows` of x times g: the gradient of the weights of a product."""
     if x.ndim == 2 and len(x) <= _FEW_ROWS:
-        # On a CPU XLA writes out a sum over so few rows itself, and rounds it once or twice as it suits the program
-        # around it. Turned round first, it goes to the library like all others.
-        return lax.dot_general(lax.optimization_barrier(x.T), g, (((1,), (0,)), ((), ())))
-    return lax.dot_general(x, g, ((rows, rows), ((), ())))
+        # On a CPU XLA writes out every sum over so few rows itself. Turned round first, the large go to the library.
+        return dot(lax.optimization_barrier(x.T), g, ((1,), (0,)))
+    return dot(x, g, (rows, rows))
 
 
 @jax.jit

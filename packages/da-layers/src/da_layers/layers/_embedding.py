@@ -2,11 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from .._layer import Layer
 from .._variable import Seed
 from ._dense import weight_gradient
+from ._dot import dot
 from ._initial import normal
 
 
@@ -107,10 +107,10 @@ def _rows_backward(tokens: jax.Array, weight: jax.Array, g: jax.Array) -> jax.Ar
 
 @jax.jit
 def _scores(x: jax.Array, weight: jax.Array) -> jax.Array:
-    return lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())))
+    return dot(x, weight, ((x.ndim - 1,), (1,)))
 
 
 @jax.jit
 def _scores_backward(x: jax.Array, weight: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows = tuple(range(x.ndim - 1))
-    return lax.dot_general(g, weight, (((g.ndim - 1,), (0,)), ((), ()))), weight_gradient(g, x, rows)
+    return dot(g, weight, ((g.ndim - 1,), (0,))), weight_gradient(g, x, rows)

@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ._mean_loss import Formula, MeanLoss
 
@@ -52,6 +53,8 @@ def _triplet(rows: jax.Array, _: jax.Array, margin: float) -> tuple[jax.Array, j
     to_positive, near = _distance(anchor, positive)
     to_negative, far = _distance(anchor, negative)
     excess = to_positive - to_negative + margin
+    # XLA divides by multiplying. Of a difference of two products, either may be rounded: not so behind a barrier.
+    near, far = lax.optimization_barrier((near, far))
     slopes = jnp.stack([near - far, -near, far], -2)
     return jnp.maximum(excess, 0), jnp.where(excess[..., None, None] > 0, slopes, 0)
 
