@@ -13,6 +13,7 @@ from da_layers import (
     Key,
     LayerNorm,
     MultiHeadAttention,
+    ReLU,
     Sequential,
     Tanh,
     TransformerBlock,
@@ -138,6 +139,9 @@ def test_what_is_no_key_is_rejected(key):
     ("make", "message"),
     [
         (lambda: mlp([4], 0), r"^sizes must hold an input and an output size at least\. Received: sizes=\[4\]"),
+        (lambda: mlp(4, 0), r"^sizes must hold an input and an output size at least\. Received: sizes=4"),
+        (lambda: mlp([4, 3], 0, ReLU()), r"^activation must make a layer, as the class ReLU does\. Received"),
+        (lambda: cnn(1, 4, 2, 0), r"^channels must hold one number at least\. Received: channels=4"),
         (lambda: mlp([4, 0], 0), r"^Dense: sizes must be integers of 1 or more\. Received: n_in=4, n_out=0"),
         (lambda: mlp([4.0, 3], 0), r"^Dense: sizes must be integers of 1 or more\. Received: n_in=4\.0, n_out=3"),
         (lambda: mlp([True, 3], 0), r"^Dense: sizes must be integers of 1 or more\. Received: n_in=True, n_out=3"),

@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 from da_layers import (
     GELU,
+    GRU,
+    LSTM,
     MSE,
+    RNN,
     BatchNorm,
+    Conv1D,
+    ConvTranspose1D,
+    Dense,
     GroupNorm,
     LayerNorm,
     MultiHeadAttention,
     ReLU,
     RMSNorm,
+    SeparableConv2D,
     Sigmoid,
     SoftmaxCrossEntropy,
     Tanh,
@@ -87,3 +94,25 @@ def test_batch_norm_of_one_sample():
     np.testing.assert_array_equal(layer.backward(jnp.ones((1, 2))), 0)
     np.testing.assert_allclose(layer.running_mean.value, [0.3, -0.1], rtol=1e-6)
     np.testing.assert_array_equal(layer.running_variance.value, 1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "axes"),
+    [
+        (Dense(3, 4, 0), 1),
+        (Conv1D(3, 4, 2, 0), 1),
+        (SeparableConv2D(3, 4, 2, 0), 2),
+        (ConvTranspose1D(3, 4, 2, 0), 1),
+        (RNN(3, 4, 0), 1),
+        (GRU(3, 4, 0), 1),
+        (LSTM(3, 4, 0), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_input_of_less_precision_than_the_weights(layer, axes):
+    x = jnp.ones((2, *(5,) * axes, 3), jnp.bfloat16)
+    y = layer.forward(x, training=True)
+    assert y.dtype == jnp.float32
+    np.testing.assert_allclose(y, layer.forward(x.astype(jnp.float32)), rtol=1e-6)
+    assert layer.backward(jnp.ones_like(y)).shape == x.shape
+    assert all(param.grad.dtype == jnp.float32 for param in layer.params())

@@ -78,12 +78,3 @@ def test_dict_inputs_go_to_their_layers():
     assert jax.tree.map(lambda a: a.tolist(), layer.backward(x)) == {"a": [0.0, 2.0], "b": [3.0]}
     with pytest.raises(ValueError, match=r"x must be a dict of \['a', 'b'\]. Received: x=\['a'\]"):
         layer.forward({"a": x["a"]})
-
-
-@pytest.mark.parametrize("kind", [RNN, GRU, LSTM])
-def test_an_input_of_less_precision_than_the_weights(kind):
-    layer, x = kind(3, 4, 0), jnp.ones((2, 5, 3), jnp.bfloat16)
-    y = layer.forward(x, training=True)
-    assert y.dtype == jnp.float32
-    np.testing.assert_allclose(y, layer.forward(x.astype(jnp.float32), training=True), rtol=1e-6)
-    assert layer.backward(jnp.ones_like(y)).shape == x.shape

@@ -117,8 +117,9 @@ class ConvTranspose2D(_ConvTranspose):
 
 @partial(jax.jit, static_argnames=("window", "lengths"))
 def _spread(x: jax.Array, weight: jax.Array, bias: jax.Array | None, *, window: Window, lengths: Axes) -> jax.Array:
-    shape = jax.ShapeDtypeStruct((x.shape[0], *lengths, weight.shape[-2]), x.dtype)
-    (y,) = jax.linear_transpose(lambda a: window.convolve(a, weight), shape)(x)
+    dtype = jnp.result_type(x, weight)
+    shape = jax.ShapeDtypeStruct((x.shape[0], *lengths, weight.shape[-2]), dtype)
+    (y,) = jax.linear_transpose(lambda a: window.convolve(a, weight), shape)(x.astype(dtype))
     return y if bias is None else y + bias
 
 
@@ -126,5 +127,5 @@ def _spread(x: jax.Array, weight: jax.Array, bias: jax.Array | None, *, window: 
 def _spread_backward(
     x: jax.Array, weight: jax.Array, g: jax.Array, *, window: Window
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    (g_weight,) = jax.linear_transpose(lambda w: window.convolve(g, w), weight)(x)
+    (g_weight,) = jax.linear_transpose(lambda w: window.convolve(g, w), weight)(x.astype(jnp.result_type(g, weight)))
     return window.convolve(g, weight), g_weight, g.sum(tuple(range(g.ndim - 1)))

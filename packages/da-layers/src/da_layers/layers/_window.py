@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 Padding = Literal["same", "valid"]
@@ -47,9 +48,10 @@ class Window(NamedTuple):
     def convolve(self, x: jax.Array, weight: jax.Array) -> jax.Array:
         """x (batch, *lengths, channels) with weight (*size, channels / groups, outputs); linear in both."""
         axes = "DHW"[3 - len(self.stride) :]
+        dtype = jnp.result_type(x, weight)
         return lax.conv_general_dilated(
-            x,
-            weight,
+            x.astype(dtype),
+            weight.astype(dtype),
             self.stride,
             self.pads(x.shape[1:-1], weight.shape[:-2]),
             rhs_dilation=self.dilation,

@@ -31,7 +31,7 @@ def cnn(n_in: int, channels: Sequence[int], n_out: int, key: Seed, dropout: floa
         The model; it maps (batch, height, width, n_in) to (batch, n_out).
 
     Raises:
-        ValueError: channels is empty, or as the layers inside raise.
+        ValueError: channels are no sequence of one or more, or as the layers inside raise.
 
     Example:
         >>> import jax
@@ -39,8 +39,8 @@ def cnn(n_in: int, channels: Sequence[int], n_out: int, key: Seed, dropout: floa
         >>> cnn(1, [8, 16], 10, jax.random.key(0)).forward(jax.numpy.ones((2, 8, 8, 1))).shape
         (2, 10)
     """
-    if not channels:
-        raise ValueError(f"channels must hold one number at least. Received: channels={list(channels)}")
+    if not isinstance(channels, Sequence) or not channels:
+        raise ValueError(f"channels must hold one number at least. Received: channels={channels!r}")
     last, drop, *keys = jax.random.split(as_key(key), len(channels) + 2)
     layers: list[Layer] = []
     for index, (n_out_here, conv_key) in enumerate(zip(channels, keys, strict=True)):

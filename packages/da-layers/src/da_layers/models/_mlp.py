@@ -24,7 +24,7 @@ def mlp(sizes: Sequence[int], key: Seed, activation: Callable[[], Layer] = ReLU)
         The model; it maps (..., sizes[0]) to (..., sizes[-1]).
 
     Raises:
-        ValueError: fewer than two sizes.
+        ValueError: sizes are no sequence of two or more, or activation makes no layer.
 
     Example:
         >>> import jax
@@ -32,8 +32,10 @@ def mlp(sizes: Sequence[int], key: Seed, activation: Callable[[], Layer] = ReLU)
         >>> mlp([64, 128, 10], jax.random.key(0)).forward(jax.numpy.ones((2, 64))).shape
         (2, 10)
     """
-    if len(sizes) < 2:
-        raise ValueError(f"sizes must hold an input and an output size at least. Received: sizes={list(sizes)}")
+    if not isinstance(sizes, Sequence) or len(sizes) < 2:
+        raise ValueError(f"sizes must hold an input and an output size at least. Received: sizes={sizes!r}")
+    if not callable(activation):
+        raise ValueError(f"activation must make a layer, as the class ReLU does. Received: activation={activation!r}")
     pairs = list(itertools.pairwise(sizes))
     layers: list[Layer] = []
     for (n_in, n_out), layer_key in zip(pairs, jax.random.split(as_key(key), len(pairs)), strict=True):
