@@ -40,11 +40,16 @@ def test_each_of_few_terms_is_rounded(terms):
         np.testing.assert_array_equal(jax.jit(lambda a, b: dot(a, b, ((1,), (0,))))(a, b), expected)
 
 
-def test_keeps_the_dtype_and_sums_in_float32():
-    a = jnp.full((2, 5), 1.0, jnp.bfloat16).at[0, 0].set(256)
-    result = dot(a, jnp.ones((5, 2), jnp.bfloat16), ((1,), (0,)))
+def test_keeps_the_dtype_and_rounds_once():
+    a = np.asarray(jnp.array([[1.01, 3.3, -4.3]], jnp.bfloat16))
+    result = dot(jnp.asarray(a), jnp.asarray(a), ((1,), (1,)))
     assert result.dtype == jnp.bfloat16
-    np.testing.assert_array_equal(result[:, 0].astype(np.float32), [260, 5])
+    np.testing.assert_array_equal(result, (a.astype(float) ** 2).sum().astype(a.dtype))
+
+
+def test_sizes_that_do_not_fit():
+    with pytest.raises(TypeError, match="contracting dimensions to have the same shape"):
+        dot(jnp.ones((2, 3, 4)), jnp.ones((3, 2, 2)), ((0, 1), (0, 1)))
 
 
 def test_an_empty_product():

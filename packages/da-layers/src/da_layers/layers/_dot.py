@@ -1,6 +1,7 @@
 """The product of two arrays, rounded in one way wherever it stands."""
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,21 +16,27 @@ def dot(a: jax.Array, b: jax.Array, summed: Axes, shared: Axes = ((), ())) -> ja
     """The sum of a times b along the axes `summed`: the shared axes, then the other axes of a, then those of b.
 
     On a CPU XLA writes out itself a product of few terms that is small or a vector, and rounds the one or the other
-    term as it suits the program around it. Here those terms are rounded before they are summed; all else goes to
-    XLA's library.
+    term as it suits the program around it. Here those terms are rounded before they are summed; all else is left to
+    XLA.
     """
     of_a, of_b = _others(a, summed[0] + shared[0]), _others(b, summed[1] + shared[1])
-    rows, columns = [a.shape[axis] for axis in of_a], [b.shape[axis] for axis in of_b]
-    sizes = math.prod(rows), math.prod(columns), math.prod(a.shape[axis] for axis in summed[0])
-    if sizes[2] >= _FEW or (max(sizes) >= _FEW and min(sizes[:2]) > 1):
+    rows, columns, terms = _size(a, of_a), _size(b, of_b), _size(a, summed[0])
+    fits = [a.shape[axis] for axis in summed[0] + shared[0]] == [b.shape[axis] for axis in summed[1] + shared[1]]
+    if not fits or terms >= _FEW or (max(rows, columns) >= _FEW and min(rows, columns) > 1):
         return lax.dot_general(a, b, (summed, shared))
-    blocks = [a.shape[axis] for axis in shared[0]]
     dtype = jnp.promote_types(jnp.result_type(a, b), jnp.float32)
-    left = a.transpose(*shared[0], *of_a, *summed[0]).reshape(*blocks, sizes[0], 1, sizes[2]).astype(dtype)
-    right = b.transpose(*shared[1], *of_b, *summed[1]).reshape(*blocks, 1, *sizes[1:]).astype(dtype)
+    place = len(shared[0])
+    left = a.transpose(*shared[0], *of_a, *summed[0]).astype(dtype)
+    right = b.transpose(*shared[1], *of_b, *summed[1]).astype(dtype)
+    left = jnp.expand_dims(left, tuple(range(place + len(of_a), place + len(of_a) + len(of_b))))
+    right = jnp.expand_dims(right, tuple(range(place, place + len(of_a))))
     products = lax.optimization_barrier(left * right)
-    return products.sum(-1).reshape(*blocks, *rows, *columns).astype(jnp.result_type(a, b))
+    return products.sum(tuple(range(products.ndim - len(summed[0]), products.ndim))).astype(jnp.result_type(a, b))
 
 
 def _others(x: jax.Array, axes: tuple[int, ...]) -> list[int]:
     return [axis for axis in range(x.ndim) if axis not in axes]
+
+
+def _size(x: jax.Array, axes: Sequence[int]) -> int:
+    return math.prod(x.shape[axis] for axis in axes)
